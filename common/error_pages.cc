@@ -112,6 +112,12 @@ constexpr ErrorPage kPages[] = {
     {"SK-node-unlisted", "the run takes only nodes that its operator listed",
      "Its policy is 'listed'; a ticket alone does not do.",
      "Send the operator the name in the message; they run skerry-coordinator admit DIR NAME."},
+    {"SK-order-unread", "a line of orders.jsonl is no order",
+     "Something else than the commands of skerry-coordinator wrote there, or a disk changed it. "
+     "The "
+     "line is skipped; all others are obeyed.",
+     "Give the order again by its command: skerry-coordinator pause DIR, admit DIR NODE and so on. "
+     "The line may be taken out of the file when nobody serves the run."},
     {"SK-order-void", "the order changed nothing",
      "The run is not in a state in which it could be obeyed; the message says why: it is not "
      "paused, it keeps no checkpoints, it has not begun, or it is nearly over.",
@@ -142,6 +148,10 @@ constexpr ErrorPage kPages[] = {
      "run used it; the message says which.",
      "Give skerry-node join --spill another directory, on a disk with room, or less with "
      "--spill-space, or leave --spill out: then nothing is written."},
+    {"SK-status-damaged", "status.json is not what serving writes",
+     "The picture of the run that its coordinator writes each second was changed, or a disk lost "
+     "it. The run itself stands in the journal.",
+     "Remove DIR/status.json; skerry-coordinator serve DIR writes it again within a second."},
     {"SK-store-address", "the store is not understood",
      "Wanted is sqlite: or postgresql://user@host/database.", "Correct --store."},
     {"SK-store-away", "the run's database does not answer",

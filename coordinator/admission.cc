@@ -115,8 +115,14 @@ absl::StatusOr<AdmissionOrder> ParseOrder(const std::string& line) {
     return InvalidArgument("an order is at most %d bytes long", static_cast<int>(kOrderBytesMax));
   try {
     return Read(Json::parse(line));
-  } catch (const Json::exception& error) {
-    return InvalidArgument("not an order (%s)", error.what());
+  } catch (const Json::exception&) {
+    constexpr size_t kShown = 40;
+    std::string shown = line.substr(0, kShown);
+    for (char& c : shown) c = c >= ' ' && c < 0x7f ? c : '?';
+    return InvalidArgument(
+        "want a line as skerry-coordinator pause, admit or another command writes it, got '%s'; it "
+        "is skipped: give the order again by its command [SK-order-unread]",
+        shown);
   }
 }
 

@@ -71,7 +71,8 @@ std::vector<Spot> SpotsOf(const Json& status, const RunReport& report,
   }
   const auto add = [&](const std::string& region, const std::string& id, bool alive, bool waits) {
     const auto place = PlaceOf(region);
-    if (!place) return void(unknown->insert(region.empty() ? "(no name)" : region));
+    if (!place && alive) unknown->insert(region);
+    if (!place) return;  // nobody looks for who is gone
     Spot& spot = by_region[region];
     spot.region = region;
     spot.at = *place;
@@ -237,15 +238,24 @@ std::string Unplaced(const std::set<std::string>& unknown) {
   constexpr size_t kNamed = 8;
   std::string names;
   size_t named = 0;
+  const bool some_are_silent = unknown.contains("");
+  const size_t count = unknown.size() - (some_are_silent ? 1 : 0);
   for (const std::string& region : unknown) {
+    if (region.empty()) continue;
     if (named == kNamed) {
-      names += absl::StrFormat(" and %d more", unknown.size() - kNamed);
+      names += absl::StrFormat(" and %d more", count - kNamed);
       break;
     }
     names += (named++ > 0 ? ", " : "") + EscapeHtml(region);
   }
-  return "<p class=\"muted\">Not on the map, since no place of that name is known here: " + names +
-         ". A node says where it is with join --region, by a city, a country, a cloud's region or "
+  std::string why;
+  if (!names.empty()) why = ", since no place of that name is known here: " + names + ".";
+  if (some_are_silent) {
+    why += why.empty() ? ": nodes that did not say where they are."
+                       : " Others did not say where they are.";
+  }
+  return "<p class=\"muted\">Not on the map" + why +
+         " A node says where it is with join --region, by a city, a country, a cloud's region or "
          "47.4,8.5.</p>";
 }
 

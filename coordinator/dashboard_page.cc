@@ -14,7 +14,10 @@ main { max-width: 1240px; }
 .tile b { white-space: normal; }
 .now { font-size: 17px; }
 #waiting { margin-top: 8px; }
-#nodes td, #rounds th, #rounds td { white-space: nowrap; }
+#nodes table { font-size: 13px; }
+#nodes th, #nodes td { padding: 6px; } #nodes tbody th { white-space: nowrap; }
+#nodes td:nth-child(4) { min-width: 9em; } #nodes td:nth-child(12) { min-width: 13em; }
+#rounds th, #rounds td { white-space: nowrap; }
 .back { fill: var(--card); }
 .box { stroke: var(--edge); fill: var(--card); }
 .box.works { fill: var(--train); fill-opacity: .28; stroke: var(--train); }
@@ -33,7 +36,6 @@ main { max-width: 1240px; }
 .foroperator { display: none; }
 .operates .foroperator { display: inline; }
 #finding { margin-top: 14px; }
-#nodes thead th { white-space: nowrap; }
 .id { fill: var(--text); font: 13px ui-monospace, "DejaVu Sans Mono", monospace; }
 .waitline { fill: none; stroke: var(--valid); stroke-width: 1.6; }
 .arrowhead { fill: var(--valid); }

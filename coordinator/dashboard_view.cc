@@ -206,13 +206,24 @@ std::string Chart(const std::string& of, const std::string& svg) {
   return svg.empty() ? "" : Scrolled("chart of " + of, svg);
 }
 
-// The newest first: that is what somebody who looks in wants to know.
+// The newest first: that is what somebody who looks in wants to know. A planner that looks again
+// and again with nothing else between (a move is followed by a plan) is one line.
 std::string NewestEvents(const RunReport& report) {
   constexpr size_t kShown = 200;
   RunReport newest;
-  const size_t count = std::min(kShown, report.events.size());
-  newest.events.assign(report.events.rbegin(),
-                       report.events.rbegin() + static_cast<int64_t>(count));
+  int64_t looks = 0;
+  for (auto event = report.events.rbegin(); event != report.events.rend(); ++event) {
+    const bool is_look = event->kind == "replan";
+    if (is_look && looks > 0) {
+      ++looks;
+      continue;
+    }
+    if (looks > 1) newest.events.back().text += absl::StrFormat(" The last of %d looks.", looks);
+    if (newest.events.size() == kShown) return EventTable(newest);
+    newest.events.push_back(*event);
+    looks = is_look ? 1 : 0;
+  }
+  if (looks > 1) newest.events.back().text += absl::StrFormat(" The last of %d looks.", looks);
   return EventTable(newest);
 }
 

@@ -1,5 +1,6 @@
 #include "coordinator/log_program.h"
 
+#include <chrono>
 #include <cstdio>
 #include <optional>
 #include <set>
@@ -7,6 +8,7 @@
 #include "common/cli_program.h"
 #include "common/json_log.h"
 #include "common/status.h"
+#include "coordinator/leave_reasons.h"
 
 namespace skerry {
 namespace {
@@ -24,6 +26,14 @@ void Put(std::FILE* to, const std::string& line) {
 // Nothing goes on until somebody makes room, or the database answers.
 bool Stops(const std::string& kind) {
   return kind.starts_with("journal_") || kind.starts_with("lease_");
+}
+
+void SayWhyLeft(const std::string& kind, const std::string& fields) {
+  static LeaveReasons reasons;
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  const double now_s = std::chrono::duration<double>(now).count();
+  const std::string line = reasons.Line(now_s, kind, fields);
+  if (!line.empty()) Put(stdout, line);
 }
 
 // How much an event is worth to who reads a log.
@@ -61,6 +71,8 @@ void LogEvent(const std::string& kind, const std::string& fields) {
     Put(stdout, Log()->EventLine(SeverityOf(kind), kind, fields));
   } else if (Stops(kind)) {
     Put(stderr, "skerry-coordinator: " + kind + " " + fields);
+  } else if (kind == "left" || kind == "dead") {
+    SayWhyLeft(kind, fields);
   }
 }
 

@@ -16,7 +16,7 @@ bool LogsJson();
 // A line without its end.
 void LogLine(const std::string& line);
 // What the coordinator notes in events.jsonl: people read of it there, and here only what stops the
-// run; `fields` are members of a JSON object.
+// run, and why nodes leave it; `fields` are members of a JSON object.
 void LogEvent(const std::string& kind, const std::string& fields);
 // 0, or 1 after the error was said.
 int LogEnd(const absl::Status& status);

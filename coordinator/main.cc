@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_join.h"
+#include "common/cli_numbers_program.h"
 #include "common/cli_program.h"
 #include "common/share_line_program.h"
 #include "common/status.h"
@@ -17,15 +18,14 @@
 #include "coordinator/dashboard_program.h"
 #include "coordinator/data_program.h"
 #include "coordinator/explain_program.h"
-#include "coordinator/leader_program.h"
 #include "coordinator/listings.h"
 #include "coordinator/report.h"
 #include "coordinator/run_directory.h"
 #include "coordinator/run_templates.h"
-#include "coordinator/screen.h"
 #include "coordinator/serve_program.h"
 #include "coordinator/snapshot_program.h"
 #include "coordinator/storage_program.h"
+#include "coordinator/view_program.h"
 #include "wire/config.h"
 #include "wire/identity.h"
 #include "wire/ticket.h"
@@ -77,33 +77,6 @@ absl::Status PrintTicket(const TicketRequest& request) {
   return absl::OkStatus();
 }
 
-absl::Status PrintStatus(const std::string& directory, bool json) {
-  SKERRY_ASSIGN_OR_RETURN(const JournalStore store, StoreOf(directory));
-  const nlohmann::json leader = LeadershipJson(store);
-  std::ifstream in(RunDirectory{directory}.File("status.json"));
-  auto status = nlohmann::json::parse(in, nullptr, false);
-  // A standby's directory has none: there is still something to say.
-  if (!status.is_object() && !store.postgres) {
-    return NotFound("%s was never served; start it: skerry-coordinator serve %s [SK-run-unserved]",
-                    directory, directory);
-  }
-  if (json) {
-    if (!status.is_object()) status = nlohmann::json::object();
-    status["leader"] = leader;
-    std::cout << status.dump(2) << "\n";
-    return absl::OkStatus();
-  }
-  std::cout << LeadershipText(leader) << SilenceText(directory, leader);
-  if (status.is_object()) std::cout << StatusScreen(status);
-  return absl::OkStatus();
-}
-
-absl::Status CheckConfig(const std::string& file) {
-  SKERRY_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(file));
-  std::cout << FormatRunConfig(config) << "# digest " << ConfigDigest(config).Hex() << "\n";
-  return absl::OkStatus();
-}
-
 absl::Status WriteRunReport(const std::string& directory, const std::string& extra,
                             const std::string& out) {
   std::optional<std::filesystem::path> extra_file;
@@ -114,16 +87,6 @@ absl::Status WriteRunReport(const std::string& directory, const std::string& ext
       const RunReport report,
       BuildReport({log}, extra_file, [&line](double share) { line.Show(share); }));
   return WriteReport(report, out.empty() ? directory : out);
-}
-
-absl::Status PrintNodes(const std::string& directory, bool json) {
-  SKERRY_ASSIGN_OR_RETURN(const OpenedRun run, OpenRunDirectory(directory));
-  SKERRY_ASSIGN_OR_RETURN(const RunState state, LoadRunState(run.directory));
-  std::ifstream in(RunDirectory{directory}.File("status.json"));
-  const auto status = nlohmann::json::parse(in, nullptr, false);
-  const auto nodes = NodesJson(state, run.config, status);
-  std::cout << (json ? nodes.dump(2) + "\n" : NodesTable(nodes));
-  return absl::OkStatus();
 }
 
 absl::Status PrintPlan(const std::string& directory, bool json) {
@@ -188,7 +151,8 @@ void AddInitCommand(CLI::App& app, CommandLine& line) {
                    "where checkpoints go, as a disk that both share; default: the directory");
   init->callback([&] {
     const absl::Status made = InitRunDirectory(line.init);
-    if (made.ok()) std::cout << AfterInit(line.init.directory) << "\n";
+    if (made.ok())
+      std::cout << ConfigNote(line.init.directory) << AfterInit(line.init.directory) << "\n";
     line.exit_code = Ended(made);
   });
 }
@@ -296,13 +260,15 @@ void AddPreparations(CLI::App& app, CommandLine& line) {
                       "bytes");
   prepare->add_option("--field", line.prepare.field, "of a JSON line")->capture_default_str();
   prepare->add_flag("--jsonl", line.prepare.is_json_lines, "JSON lines, whatever the names say");
-  prepare->add_option("--validation", line.prepare.validation_share, "share held out, 0 to 0.5")
-      ->capture_default_str();
+  prepare->add_option("--validation", line.prepare.validation_share, "share held out")
+      ->capture_default_str()
+      ->check(NumberIn(0, 0.5));
   prepare
       ->add_option("--weights", line.prepare.weights,
                    "share of each text in the tokens, everywhere: 7,2,1; one that is over is read "
                    "again")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->check(NumberIn(0, 1e9));
   prepare->add_option("--passes", line.prepare.passes_max, "at most, over a text with a weight")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

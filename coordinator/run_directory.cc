@@ -8,7 +8,6 @@
 #include <fstream>
 
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "common/share_line_program.h"
 #include "common/status.h"
 #include "coordinator/checkpoint_program.h"
@@ -17,6 +16,7 @@
 #include "coordinator/record_json.h"
 #include "coordinator/snapshot_file.h"
 #include "wire/config.h"
+#include "wire/ticket.h"
 
 namespace skerry {
 namespace {
@@ -199,32 +199,40 @@ absl::StatusOr<std::string> EndpointForTickets(const RunDirectory& directory,
         "tcp://HOST:7700, or start: skerry-coordinator serve %s [SK-ticket-address]",
         directory.path, directory.path);
   }
-  for (const std::string& one : std::vector<std::string>(absl::StrSplit(endpoint, ','))) {
-    for (const char* anywhere : {"tcp://0.0.0.0:", "tcp://*:", "tcp://[::]:"}) {
-      if (!one.starts_with(anywhere)) continue;
-      return FailedPrecondition(
-          "%s names no machine that a volunteer could dial; give --advertise tcp://HOST:%s "
-          "[SK-ticket-address]",
-          one, one.substr(one.rfind(':') + 1));
-    }
-  }
+  SKERRY_RETURN_IF_ERROR(CheckNamesMachine(endpoint));
   return endpoint;
 }
 
-absl::Status LockRunDirectory(const RunDirectory& directory) {
+namespace {
+
+// The locked descriptor of DIR/lock.
+absl::StatusOr<int> TakeLock(const RunDirectory& directory) {
   const std::string path = directory.File("lock");
   const int lock = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (lock < 0) return Unavailable("%s: cannot be written [SK-disk-write]", path);
-  if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
-    std::ifstream in(path);
-    std::string holder;
-    std::getline(in, holder);
-    return FailedPrecondition("%s is served already by process %s [SK-run-served]", directory.path,
-                              holder);
-  }
+  if (flock(lock, LOCK_EX | LOCK_NB) == 0) return lock;
+  close(lock);
+  std::ifstream in(path);
+  std::string holder;
+  std::getline(in, holder);
+  return FailedPrecondition("%s is served already by process %s [SK-run-served]", directory.path,
+                            holder);
+}
+
+}  // namespace
+
+absl::Status CheckUnserved(const RunDirectory& directory) {
+  SKERRY_ASSIGN_OR_RETURN(const int lock, TakeLock(directory));
+  close(lock);
+  return absl::OkStatus();
+}
+
+absl::Status LockRunDirectory(const RunDirectory& directory) {
+  SKERRY_ASSIGN_OR_RETURN(const int lock, TakeLock(directory));
   const std::string pid = std::to_string(getpid()) + "\n";
   if (ftruncate(lock, 0) != 0 || write(lock, pid.data(), pid.size()) < 0) {
-    return Unavailable("%s: cannot be written (disk full?) [SK-disk-write]", path);
+    return Unavailable("%s: cannot be written (disk full?) [SK-disk-write]",
+                       directory.File("lock"));
   }
   return absl::OkStatus();  // the descriptor, and so the lock, lives as long as the process
 }

@@ -99,6 +99,8 @@ absl::StatusOr<std::string> MendJournal(const std::string& directory);
 absl::StatusOr<std::string> EndpointForTickets(const RunDirectory& directory,
                                                const std::string& advertised);
 
+// FailedPrecondition names the process that serves this run now.
+absl::Status CheckUnserved(const RunDirectory& directory);
 // Holds DIR/lock for the life of the process. FailedPrecondition names the process that has it.
 absl::Status LockRunDirectory(const RunDirectory& directory);
 

@@ -1,5 +1,6 @@
 #include "coordinator/serve_program.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -30,6 +31,7 @@
 #include "coordinator/shard_source.h"
 #include "coordinator/snapshot_program.h"
 #include "coordinator/storage_program.h"
+#include "coordinator/view_program.h"
 #include "model/file_io.h"
 #include "wire/config.h"
 #include "wire/event_loop.h"
@@ -197,6 +199,14 @@ std::string ContinuedFrom(int64_t records, int64_t spared) {
          (spared > 0 ? absl::StrFormat(", %d of them as the snapshot holds them", spared) : "");
 }
 
+// Why a run that is over is served for a while all the same.
+std::string AfterTheEnd(const OpenedRun& run) {
+  return absl::StrFormat(
+      "the run is finished and its model is exported (%s); nodes that were away at the end are "
+      "awaited for %.0f s, to send them home; Ctrl-C ends it at once",
+      run.directory.File("model"), run.config.node_silent_s);
+}
+
 // From here on this process leads: the journal is read, and nobody else adds to it.
 absl::Status MakeActor(Serving& serving) {
   CoordinatorOptions options =
@@ -228,6 +238,11 @@ absl::Status MakeActor(Serving& serving) {
   LogLine(
       absl::StrFormat("serving run %s at %s", serving.run.run.Short(), serving.loop->endpoint()) +
       ContinuedFrom(records, folded.spared));
+  if (const std::string note = NotesOn(serving.run.config); !note.empty()) LogLine(note);
+  const RunState& state = serving.actor->state();
+  const bool awaits = std::any_of(state.nodes.begin(), state.nodes.end(),
+                                  [](const auto& node) { return node.second.alive; });
+  if (state.exported && awaits) LogLine(AfterTheEnd(serving.run));
   return absl::OkStatus();
 }
 
@@ -259,7 +274,7 @@ DashboardOptions DashboardOf(const ServeOptions& options) {
 
 // What is wrong with the command line is said before anything begins: later it would show when
 // somebody wants a ticket, opens the page, or the first checkpoint is made.
-absl::Status CheckAddresses(const ServeOptions& options) {
+absl::Status CheckCommand(const ServeOptions& options) {
   if (!options.advertise.empty()) {
     SKERRY_RETURN_IF_ERROR(CheckTicketEndpoint(options.advertise));
     SKERRY_RETURN_IF_ERROR(
@@ -272,14 +287,15 @@ absl::Status CheckAddresses(const ServeOptions& options) {
     return InvalidArgument("--push-checkpoints: want s3://BUCKET/PREFIX, got '%s' [SK-web]",
                            options.push_checkpoints);
   }
-  return absl::OkStatus();
+  // Else the page of a serve that is refused would stand in DIR/dashboard.
+  return CheckUnserved(RunDirectory{options.directory});
 }
 
 }  // namespace
 
 absl::StatusOr<int> Serve(const ServeOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(OpenedRun run, OpenRunDirectory(options.directory));
-  SKERRY_RETURN_IF_ERROR(CheckAddresses(options));
+  SKERRY_RETURN_IF_ERROR(CheckCommand(options));
   if (LogsJson()) LogAsJson(run.run.Short());
   RaiseOpenFileLimit();
   // Before keys, sockets and threads: their processes have none of them.

@@ -123,6 +123,9 @@ void Desk::Tick(Context& context, const NodeActor& actor, const EventLoop& loop)
   const bool was_paused = view_.look.is_paused;
   view_.look = actor.Look();
   view_.resting.clear();
+  view_.coordinator_silent_s = answers_.SilentFor(context.now(), view_.look);
+  if (const std::string complaint = answers_.Complaint(context.now()); !complaint.empty())
+    Say(complaint);
   view_.relayed = static_cast<int32_t>(loop.Relayed().size());
   std::set<NodeId> punched = loop.Punched();
   for (const NodeId& peer : punched) {

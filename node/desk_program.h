@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "node/coordinator_silence.h"
 #include "node/node_actor.h"
 #include "node/volunteer_screen.h"
 #include "wire/event_loop.h"
@@ -26,6 +27,9 @@ class Desk {
   Desk(const Desk&) = delete;
   Desk& operator=(const Desk&) = delete;
 
+  // A stay begins: it asks the coordinator at `endpoint` to be let in.
+  void BeginToAsk(Instant now, const std::string& endpoint) { answers_.Begin(now, endpoint); }
+  void OnCoordinator(Instant now) { answers_.Heard(now); }
   void OnStanding(const Standing& standing) { view_.standing = standing; }
   // Every second.
   void Tick(Context& context, const NodeActor& actor, const EventLoop& loop);
@@ -52,6 +56,7 @@ class Desk {
   };
   std::deque<Sample> samples_;  // of the last seconds
   std::set<NodeId> punched_;
+  CoordinatorSilence answers_;
   int ticks_ = 0;
 };
 

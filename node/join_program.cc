@@ -25,6 +25,7 @@
 #include "node/node_actor.h"
 #include "node/offer_program.h"
 #include "node/own_addresses.h"
+#include "node/region_book_program.h"
 #include "node/say.h"
 #include "node/shard_directory.h"
 #include "node/trained_stage.h"
@@ -39,60 +40,6 @@ namespace skerry {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Learns regions from Peers on their way to the actor: the shaper asks for them. Tells people what
-// the coordinator found when it dialled back, and keeps it for `doctor`. Tells the loop where
-// coordinators are.
-class RegionBook final : public Actor {
- public:
-  using OnWelcome = std::function<void(const NodeId& from, const Welcome& message)>;
-  RegionBook(Actor& actor, std::string reach_file, Desk& desk, OnWelcome on_welcome)
-      : actor_(actor),
-        reach_file_(std::move(reach_file)),
-        desk_(desk),
-        on_welcome_(std::move(on_welcome)) {}
-  void OnStart(Context& context) override { actor_.OnStart(context); }
-  void OnMessage(Context& context, const NodeId& from, const Message& message) override {
-    if (const auto* peers = std::get_if<Peers>(&message)) {
-      for (const Peer& peer : peers->peers) regions_[peer.id] = peer.region;
-    }
-    if (const auto* found = std::get_if<Reachability>(&message)) TellReach(*found);
-    if (const auto* welcome = std::get_if<Welcome>(&message)) on_welcome_(from, *welcome);
-    if (const auto* standing = std::get_if<Standing>(&message)) return desk_.OnStanding(*standing);
-    if (const auto* refused = std::get_if<Refused>(&message); refused && refused->waits) {
-      if (std::exchange(asks_, refused->reason) != refused->reason) Say(refused->reason);
-    }
-    actor_.OnMessage(context, from, message);
-  }
-  void OnTimer(Context& context, TimerId timer) override { actor_.OnTimer(context, timer); }
-  void OnJobDone(Context& context, JobId job) override { actor_.OnJobDone(context, job); }
-  void OnPeerRestarted(Context& context, const NodeId& peer) override {
-    actor_.OnPeerRestarted(context, peer);
-  }
-  std::string RegionOf(const NodeId& node) const {
-    const auto it = regions_.find(node);
-    return it == regions_.end() ? "" : it->second;
-  }
-
- private:
-  void TellReach(const Reachability& found) {
-    if (found == told_) return;
-    told_ = found;
-    std::ofstream file(reach_file_, std::ios::trunc);
-    for (const std::string& line : Explain(found)) {
-      Say("network: " + line);
-      file << line << "\n";
-    }
-  }
-
-  Actor& actor_;
-  std::string reach_file_;
-  Desk& desk_;
-  OnWelcome on_welcome_;
-  Reachability told_;
-  std::string asks_;  // why it is not admitted yet
-  std::map<NodeId, std::string> regions_;
-};
 
 absl::StatusOr<EventLoopOptions> LoopOptions(const JoinOptions& options, const Ticket& ticket,
                                              Identity identity) {
@@ -170,8 +117,8 @@ absl::StatusOr<int> Stay(const Membership& member, Rationing& ration, Desk& desk
   Say(absl::StrFormat("node %s, %s, %s; joining %s", node.self.Short(), node.device.name,
                       RatesText(node.device), member.ticket.endpoint));
   actor = std::make_unique<NodeActor>(std::move(node));
-  book = std::make_unique<RegionBook>(*actor, (member.home / kReachFile).string(), desk,
-                                      [&](const NodeId& from, const Welcome& welcome) {
+  book = std::make_unique<RegionBook>(*actor, member.ticket, (member.home / kReachFile).string(),
+                                      desk, [&](const NodeId& from, const Welcome& welcome) {
                                         if (from == member.ticket.coordinator)
                                           loop->SetCoordinatorEndpoints(welcome.coordinators);
                                       });
@@ -281,8 +228,17 @@ absl::Status KeepLimits(const LimitChange& change, const fs::path& home) {
   return SaveLimits((home / kLimitsFile).string(), limits);
 }
 
+// Before anything begins: later it would show only when no peer gets through.
+absl::Status CheckAddresses(const JoinOptions& options) {
+  SKERRY_RETURN_IF_ERROR(CheckListens(options.listen));
+  if (options.advertise.empty()) return absl::OkStatus();
+  SKERRY_RETURN_IF_ERROR(CheckTicketEndpoint(options.advertise));
+  return CheckNamesMachine(options.advertise);
+}
+
 absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   CatchInterrupts();
+  SKERRY_RETURN_IF_ERROR(CheckAddresses(options));
   SKERRY_ASSIGN_OR_RETURN(const Ticket ticket, VerifyTicket(options.ticket, std::time(nullptr)));
   RaiseOpenFileLimit();
   const fs::path home = NodeHome(options.home);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/cli_numbers_program.h"
 #include "common/cli_program.h"
 #include "common/status.h"
 #include "kernels/cpu/omp_environment.h"
@@ -91,11 +92,11 @@ void AddDevices(CLI::App& command, std::string* devices, DeviceSplit* split = nu
 
 void AddLimits(CLI::App& command, LimitChange* limits) {
   command.add_option("--up-mbit", limits->up_mbit, "send at most so many Mbit/s; 0: no limit")
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(NumberIn(0, 1e6));
   command.add_option("--down-mbit", limits->down_mbit, "receive at most so many; 0: no limit")
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(NumberIn(0, 1e6));
   command.add_option("--daily-gb", limits->daily_gb, "GB a day, up and down; 0: no limit")
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(NumberIn(0, 1e6));
   command.add_option("--hours", limits->hours, "only then, as 22-08 or 22:30-08:00; or: always");
   static const std::map<std::string, bool> kSwitch = {{"on", true}, {"off", false}};
   command
@@ -157,7 +158,7 @@ struct RingCommand {
         ->capture_default_str();
     command->add_option("--mib", options.mib, "of values in one operation")
         ->capture_default_str()
-        ->check(CLI::Range(0.001, 16384.0));
+        ->check(NumberIn(0.001, 16384));
     command->add_option("--times", options.times, "each operation is timed")
         ->capture_default_str()
         ->check(CLI::Range(1, 10'000));
@@ -216,7 +217,8 @@ void ModelTools::AddTo(CLI::App& app, int& exit_code) {
                                "tokens that it sees; default: the model's, at most 1024");
   generate_command
       ->add_option("--temperature", generate.temperature, "0: always the likeliest token")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(NumberIn(0, 1000));
   generate_command->add_option("--seed", generate.seed, "same seed, same text")
       ->capture_default_str();
   AddDevice(*generate_command, &generate.device);
@@ -264,12 +266,12 @@ void AddJoinOptions(CLI::App& command, JoinOptions* join) {
       .add_option("--memory", join->memory_gib,
                   "GiB that the run may use at most; 0: all that is free now")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(NumberIn(0, 1e6));
   command
       .add_option("--host-memory", join->host_memory_gib,
                   "with GPUs: the same of the computer's own memory; 0: their share")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(NumberIn(0, 1e6));
   command.add_option("--spill", join->spill,
                      "a directory on a disk for activations that memory has no room for. Without "
                      "it none is written to; with it an SSD wears: as long as this node trains it "
@@ -278,12 +280,12 @@ void AddJoinOptions(CLI::App& command, JoinOptions* join) {
       .add_option("--spill-space", join->spill_gib,
                   "GiB of it at most; 0: half of what is free there")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(NumberIn(0, 1e6));
   command
       .add_option("--cache", join->cache.gib,
                   "GiB of the disk for training data of earlier runs; what the run needs it has")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(NumberIn(0, 1e6));
   command.add_option("--cache-dir", join->cache.directory,
                      "where training data is kept; default: in the home");
   command.add_flag("--no-traces", join->no_traces,

@@ -78,6 +78,7 @@ NodeLook NodeActor::Look() const {
   if (!config_) return look;
   look.run = config_->name;
   look.steps = config_->steps;
+  look.heartbeat_s = config_->heartbeat_s;
   look.inner_steps = config_->outer.inner_steps;
   look.stages = static_cast<int32_t>(plan_.stages.size());
   if (stage_ < 0 || look.stages <= stage_) return look;

@@ -31,6 +31,7 @@ struct NodeLook {
   ClassBytes sent = {}, received = {};
   bool is_reachable = true;
   bool is_paused = false;   // by the run's operator
+  double heartbeat_s = 0;   // how often it tells the coordinator of itself
   std::string waiting_for;  // "" when it is at work
 };
 

@@ -142,7 +142,13 @@ std::string PhaseText(const VolunteerView& view) {
 
 std::string WaitText(const VolunteerView& view) {
   if (!view.resting.empty()) return "";
-  if (!view.look.waiting_for.empty()) return view.look.waiting_for;
+  if (!view.look.waiting_for.empty()) {
+    return view.look.waiting_for +
+           (view.coordinator_silent_s > 0
+                ? absl::StrFormat(" (the coordinator has said nothing for %.0f s)",
+                                  view.coordinator_silent_s)
+                : "");
+  }
   if (view.look.phase == Phase::kWaitingForPlan) return "the plan";
   if (view.look.phase == Phase::kStandby) return "a free place";
   if (view.look.phase == Phase::kJoining) return "the coordinator's answer";
@@ -221,6 +227,7 @@ nlohmann::json StatusJson(const VolunteerView& view) {
           {"device", view.device},
           {"phase", PhaseText(view)},
           {"waits_for", WaitText(view)},
+          {"coordinator_silent_s", view.coordinator_silent_s},
           {"resting", view.resting},
           {"run_paused", look.is_paused},
           {"step", look.step},

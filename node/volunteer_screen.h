@@ -19,12 +19,13 @@ struct VolunteerView {
   Standing standing;
   ClassRates up = {}, down = {};  // of the last seconds
   double peak_up = 0, peak_down = 0;
-  double busy_share = 0;  // of the last seconds, of the device
-  int32_t relayed = 0;    // peers that are reached through a relay
-  int32_t punched = 0;    // and those through both routers, directly
-  std::string limits;     // in words
-  std::string resting;    // why it rests; "" when it does not
-  double since_s = 0;     // this stay
+  double busy_share = 0;            // of the last seconds, of the device
+  int32_t relayed = 0;              // peers that are reached through a relay
+  int32_t punched = 0;              // and those through both routers, directly
+  std::string limits;               // in words
+  std::string resting;              // why it rests; "" when it does not
+  double since_s = 0;               // this stay
+  double coordinator_silent_s = 0;  // that it should have said something; 0: it does
 };
 
 // "training", "waits for a round", … as a volunteer understands it.

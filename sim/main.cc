@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 
+#include "common/cli_numbers_program.h"
 #include "common/cli_program.h"
 #include "common/status.h"
 #include "sim/compare_program.h"
@@ -166,7 +167,7 @@ void AddSwarm(CLI::App& app, CommandLine& line) {
       ->capture_default_str();
   command->add_option("--hashes", swarm.hashes, "write every seed's trace hash here");
   command->add_option("--minutes", swarm.minutes, "stop after so much real time")
-      ->check(CLI::PositiveNumber);
+      ->check(NumberIn(0.001, 1e6));
   command->add_flag("--twice", swarm.twice, "each seed twice; the traces must be equal");
   command->add_flag("--keep-going", swarm.keep_going, "after a seed that is wrong");
   command->add_flag("--events", swarm.events, "print what happens in the first seed, and end");

@@ -9,6 +9,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "common/cli_numbers_program.h"
 #include "common/status.h"
 #include "coordinator/run_templates.h"
 #include "routing/joint_bound.h"
@@ -154,7 +155,7 @@ CLI::App* AddPlanCommand(CLI::App& app, PlanOptions& options) {
           "--budget", options.budget_s,
           "seconds of a search, of the baselines and of --skippipe; Skerry's own planner has a "
           "fixed budget, as in the coordinator")
-      ->check(CLI::PositiveNumber)
+      ->check(NumberIn(0.001, 1e6))
       ->capture_default_str();
   command
       ->add_option("--evaluations", options.evaluations,

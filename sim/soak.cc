@@ -99,6 +99,9 @@ absl::StatusOr<Ground> Prepare(const SoakOptions& options) {
   Ground ground;
   const fs::path out = fs::absolute(options.out_dir);
   std::error_code error;
+  if (!fs::is_regular_file(options.text_file, error)) {
+    return NotFound("--text %s: no such file; want one of text to train on", options.text_file);
+  }
   for (const char* mine : {"data", "leg"}) fs::remove_all(out / mine, error);
   fs::create_directories(out, error);
   for (const auto& entry : fs::directory_iterator(out, error)) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "common/cli_numbers_program.h"
 #include "common/median.h"
 #include "common/status.h"
 
@@ -141,7 +142,9 @@ CLI::App* AddSoakCommand(CLI::App& app, SoakProgramOptions& options) {
   soak.out_dir = "soak-out";
   CLI::App* command =
       app.add_subcommand("soak", "real processes under random faults, until the time is up");
-  command->add_option("--minutes", soak.minutes, "of disturbed runs")->capture_default_str();
+  command->add_option("--minutes", soak.minutes, "of disturbed runs")
+      ->capture_default_str()
+      ->check(NumberIn(0, 1e6));
   command->add_option("--seed", soak.seed, "of the faults")->capture_default_str();
   command->add_option("--out", soak.out_dir, "where everything goes")->capture_default_str();
   command->add_option("--text", soak.text_file, "to train on: plain, .gz or .dz")

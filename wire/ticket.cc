@@ -166,6 +166,32 @@ absl::Status CheckTicketEndpoint(const std::string& endpoint) {
       kTicketEndpointBytesMax, endpoint);
 }
 
+absl::Status CheckNamesMachine(const std::string& endpoint) {
+  for (const std::string& one : SplitEndpoints(endpoint)) {
+    for (const char* anywhere : {"tcp://0.0.0.0:", "tcp://*:", "tcp://[::]:"}) {
+      if (!one.starts_with(anywhere)) continue;
+      return FailedPrecondition(
+          "%s names no machine that a volunteer could dial; give --advertise tcp://HOST:%s "
+          "[SK-ticket-address]",
+          one, one.substr(one.rfind(':') + 1));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckListens(const std::string& endpoint) {
+  for (const std::string& one : SplitEndpoints(endpoint)) {
+    std::string numbered = one;
+    if (one.ends_with(":*") || one.ends_with(":0")) numbered.back() = '1';
+    if (IsTcpEndpoint(numbered)) continue;
+    return InvalidArgument(
+        "nobody can listen at '%s'; want tcp://*:7701 or tcp://address:port, several with commas "
+        "between",
+        one);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> IssueTicket(const Identity& coordinator, const TicketOrder& order) {
   SKERRY_RETURN_IF_ERROR(CheckTicketEndpoint(order.endpoint));
   if (order.uses == 0) return InvalidArgument("a ticket needs at least one use");

@@ -52,6 +52,10 @@ struct TicketOrder {
 
 // InvalidArgument: no ticket could name it, which is one "tcp://host:port" or several.
 absl::Status CheckTicketEndpoint(const std::string& endpoint);
+// FailedPrecondition: one of them is every address of whoever dials it, as tcp://0.0.0.0:7700.
+absl::Status CheckNamesMachine(const std::string& endpoint);
+// InvalidArgument: nobody could listen there: "tcp://address:port" or several; the port may be *.
+absl::Status CheckListens(const std::string& endpoint);
 // Draws a ticket id, signs, returns the text. `coordinator` is the coordinator's identity.
 // InvalidArgument for an endpoint that is empty, too long or not "tcp://…:port", or no uses.
 absl::StatusOr<std::string> IssueTicket(const Identity& coordinator, const TicketOrder& order);

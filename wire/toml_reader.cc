@@ -52,6 +52,15 @@ std::string TypeOf(const toml::node& node) {
   return "a date or time";
 }
 
+// What to write instead: 1e3 is a whole number to people, and none to TOML.
+std::string NotWhole(const toml::node& node) {
+  const auto value = node.value<double>();
+  const bool is_fraction = node.is_floating_point() && value && std::isfinite(*value);
+  if (!is_fraction) return ", not " + TypeOf(node);
+  return absl::StrFormat(" such as %.0f, not one with a point or an exponent (%g)",
+                         std::trunc(*value), *value);
+}
+
 std::string Suggestion(const std::string& word, const std::set<std::string>& names) {
   const std::string nearest = NearestName(word, names);
   return nearest.empty() ? "" : "; nearest is '" + nearest + "'";
@@ -77,7 +86,7 @@ std::optional<int64_t> TomlTable::Integer(const std::string& key, int64_t min, i
   const toml::node* node = Table(table_).get(key);
   if (node == nullptr) return std::nullopt;
   if (!node->is_integer()) {
-    Fail(key, "'" + key + "' must be a whole number, not " + TypeOf(*node));
+    Fail(key, "'" + key + "' must be a whole number" + NotWhole(*node));
     return std::nullopt;
   }
   const int64_t value = node->as_integer()->get();

@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "common/cli_numbers_program.h"
 #include "common/cli_program.h"
 #include "common/error_pages.h"
 #include "common/share_line_program.h"
@@ -159,7 +160,7 @@ TEST_CASE("What is wrong with a command line is said with its command", "[common
   int kind = 0, times = 0;
   CLI::App* show = app.add_subcommand("show", "shows it");
   show->add_option("dir", dir, "of the run")->required();
-  show->add_option("--rate", rate, "Mbit/s")->check(CLI::Range(0.0, 1e6));
+  show->add_option("--rate", rate, "Mbit/s")->check(NumberIn(0, 1e6));
   show->add_option("--times", times, "so often")->check(CLI::NonNegativeNumber);
   show->add_option("--most", times, "at most")->check(CLI::PositiveNumber);
   const std::map<std::string, int> kinds = {{"auto", 0}, {"cpu", 1}};
@@ -179,6 +180,10 @@ TEST_CASE("What is wrong with a command line is said with its command", "[common
   CHECK(said("show") == "skerry-toy show: dir is required" + more);
   CHECK(said("show there --rate 5000000000") ==
         "skerry-toy show: --rate: Value 5000000000 not in range 0 to 1000000" + more);
+  CHECK(said("show there --rate nan") ==
+        "skerry-toy show: --rate: Value nan not in range 0 to 1000000" + more);
+  CHECK(said("show there --rate inf") ==
+        "skerry-toy show: --rate: Value inf not in range 0 to 1000000" + more);
   CHECK(said("show there --times -5") == "skerry-toy show: --times: Value -5 is below 0" + more);
   CHECK(said("show there --most 0") == "skerry-toy show: --most: Value 0 is not above 0" + more);
   CHECK(said("show there --kind gpu") == "skerry-toy show: --kind: want auto|cpu, got gpu" + more);

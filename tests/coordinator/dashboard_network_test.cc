@@ -1,5 +1,6 @@
 // The network as a graph, and what the map says of places that it does not know.
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -81,6 +82,34 @@ TEST_CASE("Dashboard: a run whose places nobody knows is told how they would be 
   CHECK(Has(map, "the &lt;moon&gt;"));
   CHECK(Has(map, "join --region"));
   CHECK(WorldMapSvg(Json::object(), RunReport()).empty());
+}
+
+TEST_CASE("Dashboard: a planner that looks again and again is one line") {
+  RunReport report;
+  report.events = {{1, "plan", "A plan.", false},
+                   {2, "replan", "Looked: one.", false},
+                   {3, "replan", "Looked: two.", false},
+                   {4, "left", "Somebody left.", false},
+                   {5, "replan", "Looked: three.", false}};
+  const DashboardPieces pieces = DashboardView(Json::object(), 0, report);
+  const auto piece = std::find_if(pieces.begin(), pieces.end(),
+                                  [](const auto& one) { return one.first == "events"; });
+  REQUIRE(piece != pieces.end());
+  const std::string& events = piece->second;
+  CHECK(Has(events, "Looked: two. The last of 2 looks."));
+  CHECK_FALSE(Has(events, "Looked: one"));
+  CHECK(Has(events, "Looked: three.<"));
+}
+
+TEST_CASE("Dashboard: the map names who is here and said no place, and nobody who is gone") {
+  Json status;
+  status["nodes"] = {Node("11111111", ""), Node("22222222", "")};
+  for (Json& node : status["nodes"]) node["alive"] = false;
+  CHECK_FALSE(Has(WorldMapSvg(status, RunReport()), "Not on the map"));
+  status["nodes"][0]["alive"] = true;
+  CHECK(Has(WorldMapSvg(status, RunReport()), "Not on the map: nodes that did not say where"));
+  status["nodes"][0]["region"] = "no such place";
+  CHECK(Has(WorldMapSvg(status, RunReport()), "no place of that name is known here: no such"));
 }
 
 }  // namespace skerry

@@ -7,10 +7,12 @@
 #include <chrono>
 
 #include "bench/siege/program_run.h"
+#include "coordinator/leave_reasons.h"
 
 using namespace skerry;
 using skerry::siege::ProgramRun;
 using skerry::siege::TextOf;
+using skerry::siege::WaitFor;
 
 namespace fs = std::filesystem;
 
@@ -77,6 +79,19 @@ TEST_CASE("Addresses that nobody could use are refused before a run is served",
   CHECK(Has(Refusal(run, "skerry-coordinator", ticket), "[SK-ticket-lifetime]"));
 }
 
+TEST_CASE("Addresses that no peer could use are refused before a node joins", "[node][error]") {
+  const ProgramRun run(1, 10);
+  const std::string ticket = run.Say({"ticket", run.Dir(), "--advertise", "tcp://127.0.0.1:9"});
+  const auto refusal = [&](const std::string& option, const std::string& value) {
+    return Refusal(run, "skerry-node",
+                   {"join", ticket, "--home", (run.at / "home").string(), option, value});
+  };
+  CHECK(Has(refusal("--advertise", "foo"), "[SK-ticket-address]"));
+  CHECK(Has(refusal("--advertise", "tcp://0.0.0.0:7701"), "names no machine"));
+  CHECK(Has(refusal("--listen", "7701"), "nobody can listen at '7701'"));
+  CHECK_FALSE(fs::exists(run.at / "home"));
+}
+
 TEST_CASE("Data that no node could train on is refused before anybody joins",
           "[coordinator][error]") {
   const ProgramRun run(1, 10);
@@ -123,6 +138,58 @@ TEST_CASE("A port that one program answers at is taken for all others", "[coordi
                     {"join", ticket, "--home", (run.at / "home").string(), "--device", "cpu",
                      "--metrics", address}),
             "is taken"));
+}
+
+TEST_CASE("A serve that is refused leaves the page of the one that serves alone",
+          "[coordinator][error]") {
+  ProgramRun run(1, 10);
+  run.Serve("127.0.0.1:0");
+  WaitFor(run.Log("coordinator"), "dashboard: ", *run.coordinator);
+  const std::string url = TextOf(run.at / "run" / "dashboard");
+  const CommandLine again = {"serve",       run.Dir(),    "--bind", "tcp://127.0.0.1:*",
+                             "--dashboard", "127.0.0.1:0"};
+  const std::string said = Refusal(run, "skerry-coordinator", again);
+  CHECK(Has(said, "[SK-run-served]"));
+  CHECK_FALSE(Has(said, "dashboard: "));
+  CHECK(TextOf(run.at / "run" / "dashboard") == url);
+}
+
+TEST_CASE("Files of a run that hold something else are called that", "[coordinator][error]") {
+  ProgramRun run(1, 10);
+  CHECK(Has(run.Say({"nodes", run.Dir()}), "nobody serves this run"));
+  std::ofstream(run.at / "run" / "orders.jsonl") << "{\"a\n";
+  run.Serve();
+  WaitFor(run.Log("coordinator"), "got '{\"a'; it is skipped", *run.coordinator);
+  CHECK(Has(TextOf(run.Log("coordinator")), "[SK-order-unread]"));
+  CHECK_FALSE(Has(run.Say({"nodes", run.Dir()}), "nobody serves"));
+  kill(run.coordinator->pid(), SIGKILL);
+  run.coordinator->Wait();
+  CHECK(Has(run.Say({"nodes", run.Dir()}), "nobody serves this run; as it was at 20"));
+  std::ofstream(run.at / "run" / "status.json") << "[]";
+  CHECK(Has(Refusal(run, "skerry-coordinator", {"status", run.Dir()}), "[SK-status-damaged]"));
+}
+
+TEST_CASE("A rate that is never reached is noted, and hinders nobody", "[coordinator]") {
+  const ProgramRun run(1, 10);
+  const std::string file = (run.at / "run.toml").string();
+  std::ofstream(file, std::ios::app) << "[inner]\nwarmup_steps = 11\n";
+  const std::string note = "note: [inner] warmup_steps (11) is more than [run] steps (10)";
+  CHECK(Has(run.Say({"init", (run.at / "other").string(), "--config", file}), note));
+}
+
+TEST_CASE("Why nodes leave is said once a reason, and not more than a line every ten seconds",
+          "[coordinator]") {
+  LeaveReasons reasons;
+  const auto said = [&](double now_s, const std::string& why) {
+    return reasons.Line(now_s, "left", R"("node":"3fa9","why":"it left: )" + why + "\"");
+  };
+  CHECK(said(0, "damaged data") == "node 3fa9 left: damaged data");
+  CHECK(said(30, "damaged data").empty());
+  CHECK(said(31, "no memory") == "node 3fa9 left: no memory");
+  CHECK(said(35, "interrupted").empty());
+  CHECK(said(42, "interrupted") == "node 3fa9 left: interrupted");
+  CHECK(reasons.Line(60, "dead", R"("node":"3fa9","why":"it is silent")") ==
+        "node 3fa9 is taken for dead: it is silent");
 }
 
 TEST_CASE("A pause where no node runs says that, and going on makes no home", "[node]") {

@@ -11,6 +11,7 @@
 #include <set>
 #include <sstream>
 
+#include "node/coordinator_silence.h"
 #include "node/volunteer_screen.h"
 #include "sim/child_process.h"
 #include "tests/node/lone_volunteer.h"
@@ -103,6 +104,26 @@ TEST_CASE("The screen counts in words as people do, and shows where something is
   const std::string line(100, 'x');
   CHECK(Has(Joined(ScreenLines(view, {line}, 200, 24)), line));
   CHECK(Has(Joined(ScreenLines(view, {line}, 80, 24)), "xx…\n"));
+}
+
+TEST_CASE("Who waits for a coordinator that says nothing hears that, once, and for how long",
+          "[node]") {
+  const auto at = [](double seconds) { return Instant() + Duration::Seconds(seconds); };
+  CoordinatorSilence silence;
+  silence.Begin(at(5), "tcp://10.0.0.1:7700");
+  CHECK(silence.Complaint(at(14)).empty());
+  CHECK(Has(silence.Complaint(at(16)), "no answer from tcp://10.0.0.1:7700 yet"));
+  CHECK(silence.Complaint(at(30)).empty());
+  silence.Heard(at(40));
+
+  VolunteerView view = Training();
+  CHECK(silence.SilentFor(at(50), view.look) == 0);
+  view.coordinator_silent_s = silence.SilentFor(at(60), view.look);
+  CHECK(view.coordinator_silent_s == 20);
+  CHECK(Has(PlainLine(view), "from 3fa91234 (the coordinator has said nothing for 20 s)"));
+  CHECK(Has(StatusText(StatusJson(view)), "the coordinator has said nothing for 20 s"));
+  view.look.phase = Phase::kTraining;
+  CHECK(silence.SilentFor(at(60), view.look) == 0);
 }
 
 TEST_CASE("A volunteer sees that the run is paused, by whom and why", "[node]") {

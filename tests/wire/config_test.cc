@@ -63,7 +63,11 @@ TEST_CASE("RunConfig: mistakes are reported with their line and, where it helps,
         "run.toml:1: unknown section 'pipelin'; nearest is 'pipeline'");
   CHECK(ErrorOf("steps = 3\n") == "run.toml:1: unknown key 'steps'");
   CHECK(ErrorOf("[run]\nsteps = 1.5\n") ==
-        "run.toml:2: 'steps' must be a whole number, not a number");
+        "run.toml:2: 'steps' must be a whole number such as 1, not one with a point or an exponent "
+        "(1.5)");
+  CHECK(ErrorOf("[run]\nsteps = 1e3\n") ==
+        "run.toml:2: 'steps' must be a whole number such as 1000, not one with a point or an "
+        "exponent (1000)");
   CHECK(ErrorOf("[run]\nname = 3\n") ==
         "run.toml:2: 'name' must be text in quotes, not a whole number");
   CHECK(ErrorOf("[model]\n\ntied_head = \"yes\"\n") ==
