@@ -1,119 +1,11 @@
-// The window over a line in virtual time: a rate, a delay, a queue that drops nothing.
+// The window over a line in virtual time.
 #include <catch2/catch.hpp>
-#include <map>
 #include <optional>
-#include <variant>
 
-#include "wire/transport/bulk_receiver.h"
-#include "wire/transport/bulk_sender.h"
+#include "tests/wire/line_world.h"
 
 namespace skerry {
 namespace {
-
-constexpr double kHeaders = 1500.0 / 1448;
-
-struct Line {
-  double bytes_per_s = 12.5e6;
-  Duration one_way = Duration::Millis(40);
-  Instant free;
-
-  Instant Cross(Instant now, size_t bytes) {
-    const double wire_bytes = static_cast<double>(bytes) * kHeaders + 60;
-    free = std::max(free, now) + Duration::Seconds(wire_bytes / bytes_per_s);
-    return free + one_way;
-  }
-};
-
-// A sender with always more to send, and the receiver's answers, which wait behind what the
-// receiver sends, if it does. Its clock is another one.
-class World {
- public:
-  explicit World(Line line) : line_(line) {
-    for (StripeId i = 0; i < 4; ++i) sender_.OpenStripe(now_, i);
-    sender_.OpenStripe(now_, kSignalStripe);
-  }
-
-  void RunUntil(Instant end) {
-    while (now_ < end) {
-      while (!rests && sender_.Unfinished(TrafficClass::kDelta) < 4) {
-        OutgoingFrame frame;
-        frame.traffic = TrafficClass::kDelta;
-        frame.envelope = Bytes(64);
-        frame.payload = payload_;
-        sender_.Enqueue(now_, std::move(frame));
-      }
-      if (const auto probe = sender_.ProbeDue(now_))
-        events_.emplace(line_.Cross(now_, 100), EncodeLink(*probe));
-      while (auto next = sender_.Next(now_)) {
-        const Instant at = line_.Cross(now_, next->bytes.size());
-        events_.emplace(at, std::move(next->bytes));
-      }
-      Advance();
-    }
-  }
-
-  double Goodput(Duration over) {
-    const int64_t before = received_;
-    const Instant begin = now_;
-    RunUntil(now_ + over);
-    return static_cast<double>(received_ - before) / (now_ - begin).seconds();
-  }
-  Line& line() { return line_; }
-  Duration queue_back;
-  Duration bunch;      // answers come at its multiples only
-  bool rests = false;  // nothing more to send
-  double clock_rate = 1;
-  const CongestionWindow& window() const { return sender_.window(); }
-  Instant now() const { return now_; }
-  Duration Queue() const { return std::max(line_.free - now_, Duration()); }
-  std::vector<double> queues;  // at every arrival, seconds
-
- private:
-  Instant Back() const {
-    const Duration at = now_ - Instant() + line_.one_way + queue_back;
-    if (bunch == Duration()) return Instant() + at;
-    return Instant() + bunch * (at.nanos() / bunch.nanos() + 1);
-  }
-  void Advance() {
-    const auto due = sender_.NextDue();
-    if (events_.empty() || (due && *due < events_.begin()->first)) {
-      now_ = std::max(now_ + Duration::Micros(10), *due);
-      return;
-    }
-    now_ = std::max(now_, events_.begin()->first);
-    queues.push_back(Queue().seconds());
-    const Bytes bytes = std::move(events_.begin()->second);
-    events_.erase(events_.begin());
-    const auto message = DecodeLink(bytes);
-    if (const auto* chunk = std::get_if<DecodedChunk>(&*message)) {
-      std::optional<BulkReceiver::Arrived> arrived;
-      REQUIRE(receiver_.Take(*chunk, 0, arrived) != BulkReceiver::Verdict::kRefused);
-      received_ += static_cast<int64_t>(chunk->bytes.size());
-      while (const auto acks = receiver_.TakeAcks(now_))
-        events_.emplace(Back(), EncodeLink(acks->message));
-    } else if (const auto* acks = std::get_if<AcksMessage>(&*message)) {
-      sender_.OnAcks(now_, *acks);
-    } else if (const auto* probe = std::get_if<ProbeMessage>(&*message)) {
-      if (probe->is_echo) return sender_.OnEcho(now_, *probe);
-      const auto arrived =
-          static_cast<int64_t>((now_ - Instant()).seconds() * clock_rate * 1e9) + 77'000'000'000;
-      events_.emplace(Back(), EncodeLink(EchoOf(*probe, arrived)));
-    }
-  }
-
-  Line line_;
-  BulkSender sender_{1};
-  BulkReceiver receiver_;
-  Payload payload_ = MakePayload(Bytes(1 << 20, 3));
-  Instant now_;
-  int64_t received_ = 0;
-  std::multimap<Instant, Bytes> events_;
-};
-
-double Quantile(std::vector<double> values, double share) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1))];
-}
 
 TEST_CASE("Window: it fills the line and leaves the queue nearly empty", "[wire][window]") {
   const double mbps = GENERATE(10.0, 100.0);
@@ -174,10 +66,13 @@ TEST_CASE("Window: probes that a lost packet holds up are no queue", "[wire][win
   const auto at = [](int ms) { return Instant() + Duration::Millis(ms); };
   int64_t received = 0;
   // 12.5 MB/s over 200 ms; every 40 ms a probe that meets so much queue, if any.
+  const auto probe = [&](int ms, int took_ms) {
+    window.NotePath(at(ms), Duration::Millis(took_ms), {});
+    window.OnProbe(at(ms), Duration::Millis(took_ms), {}, window.bytes());
+  };
   const auto run = [&](int from, int until, std::optional<int> queue_ms) {
     for (int ms = from; ms < until; ms += 10) {
-      if (queue_ms && ms % 40 == 0)
-        window.OnProbe(at(ms), Duration::Millis(200 + *queue_ms), {}, window.bytes());
+      if (queue_ms && ms % 40 == 0) probe(ms, 200 + *queue_ms);
       received += 125'000;
       window.OnDelivered(at(ms), received, at(ms), CongestionWindow::Limit::kWindow,
                          window.bytes());
@@ -189,8 +84,7 @@ TEST_CASE("Window: probes that a lost packet holds up are no queue", "[wire][win
   REQUIRE_FALSE(window.is_starting());
   const auto before = static_cast<double>(window.bytes());
   run(4000, 4240, std::nullopt);
-  for (int late_ms = 200; late_ms > 0; late_ms -= 40)
-    window.OnProbe(at(4240), Duration::Millis(200 + late_ms), {}, window.bytes());
+  for (int late_ms = 200; late_ms > 0; late_ms -= 40) probe(4240, 200 + late_ms);
   run(4240, 5000, 3);
   CHECK(static_cast<double>(window.bytes()) > 0.98 * before);
   CHECK(window.smoothed() < Duration::Millis(240));
@@ -217,9 +111,9 @@ TEST_CASE("Window: a start that another's burst ended early is made up for", "[w
 TEST_CASE("Window: after a rest the line is filled at its own rate", "[wire][window]") {
   World world({12.5e6, Duration::Millis(100), {}});
   world.RunUntil(Instant() + Duration::Seconds(15));
-  world.rests = true;
+  world.first().rests = true;
   world.RunUntil(world.now() + Duration::Seconds(3));
-  world.rests = false;
+  world.first().rests = false;
   world.queues.clear();
   const double share = world.Goodput(Duration::Seconds(1)) * kHeaders / 12.5e6;
   CHECK(Quantile(world.queues, 1) < 0.025);

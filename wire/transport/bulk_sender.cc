@@ -71,6 +71,25 @@ bool BulkSender::ActivationsMatter(Instant now) const {
   return last_activation_ && now - *last_activation_ < kActivationsMatterFor;
 }
 
+void BulkSender::GiveWay(Instant now, bool others_are_urgent) {
+  const bool can_wait = !Waits(TrafficClass::kActivation) &&
+                        Unfinished(TrafficClass::kDelta) + Unfinished(TrafficClass::kState) > 0;
+  if (yields_ == (others_are_urgent && can_wait)) return;
+  Window().OnIdle(now);
+  carried_.OnIdle();
+  yields_ = !yields_;
+}
+
+bool BulkSender::Waits(TrafficClass traffic) const {
+  return !queues_[At(traffic)].empty() || !again_[At(traffic)].empty();
+}
+
+// What yields does not claim more than it would if it did not, once that is known.
+int64_t BulkSender::WindowBytes() const {
+  const bool is_bounded = yields_ && !usual_.is_starting();
+  return is_bounded ? std::min(yielding_.bytes(), usual_.bytes()) : window().bytes();
+}
+
 size_t BulkSender::Unfinished(TrafficClass traffic) const {
   return unfinished_[At(traffic)];
 }
@@ -139,8 +158,8 @@ std::map<uint64_t, BulkSender::Sent>::iterator BulkSender::Latest(
       std::ranges::find_if(sent_, [&](const auto& entry) { return IsOpen(entry.second.chunk); });
   if (at == sent_.end() || (waits && *waits < at->second.chunk.traffic)) return sent_.end();
   const Instant sent = at->second.at;
-  const bool overtaken = newest_come_ - sent > window_.smoothed() * (waits ? 2 : 1) + kLateLeast;
-  const bool is_last = !waits && now - sent >= window_.chunk_time() * 2 + kLateLeast;
+  const bool overtaken = newest_come_ - sent > window().smoothed() * (waits ? 2 : 1) + kLateLeast;
+  const bool is_last = !waits && now - sent >= window().chunk_time() * 2 + kLateLeast;
   return overtaken || is_last ? at : sent_.end();
 }
 
@@ -151,7 +170,7 @@ std::map<StripeId, BulkStripe>::iterator BulkSender::StripeFor(Instant now, Traf
   const bool keeps_first =
       traffic != TrafficClass::kActivation && has_second && ActivationsMatter(now);
   const bool has_bulk = !stripes_.empty() && stripes_.begin()->first < kSignalStripe;
-  const int64_t burst = window_.BurstBytes();
+  const int64_t burst = window().BurstBytes();
   auto best = stripes_.end();
   for (auto at = stripes_.begin(); at != stripes_.end(); ++at) {
     if (at->first == except || (keeps_first && at->first == 0) || !at->second.TakesMore(burst))
@@ -163,14 +182,14 @@ std::map<StripeId, BulkStripe>::iterator BulkSender::StripeFor(Instant now, Traf
 }
 
 std::optional<BulkSender::Transmission> BulkSender::Next(Instant now) {
-  const int64_t line_room = window_.bytes() - InLine();
-  const int64_t room = std::min(line_room, kWindowsUnderWay * window_.bytes() - under_way_bytes_);
+  const int64_t line_room = WindowBytes() - InLine();
+  const int64_t room = std::min(line_room, kWindowsUnderWay * WindowBytes() - under_way_bytes_);
   look_again_.reset();
   using Limit = CongestionWindow::Limit;
   limit_ = Limit::kNothing;
   if (transfers_.empty()) return std::nullopt;
   if (room <= 0) limit_ = line_room <= 0 ? Limit::kWindow : Limit::kConnections;
-  if (room <= -std::max(window_.bytes() / 4, 2 * window_.ChunkBytes())) return std::nullopt;
+  if (room <= -std::max(WindowBytes() / 4, 2 * window().ChunkBytes())) return std::nullopt;
   look_again_ = now + BulkStripe::kReachesKernel;
   if (now < pace_.until()) {
     look_again_ = std::min(*look_again_, pace_.until());
@@ -188,8 +207,8 @@ std::optional<BulkSender::Transmission> BulkSender::Next(Instant now) {
     limit_ = std::max(limit_, Limit::kConnections);
     return std::nullopt;
   }
-  const int64_t takes = stripe->second.TakesBytes(window_.BurstBytes());
-  const int64_t most = std::min(takes, window_.ChunkBytes());
+  const int64_t takes = stripe->second.TakesBytes(window().BurstBytes());
+  const int64_t most = std::min(takes, window().ChunkBytes());
   const auto chunk = repeats ? std::optional(late->second.chunk) : NextChunk(*traffic, most);
   if (!chunk) return std::nullopt;
   if (repeats) GiveUp(late);
@@ -205,14 +224,15 @@ std::optional<BulkSender::Transmission> BulkSender::Next(Instant now) {
 // Over an almost empty line for a round trip at its own rate: nothing comes back yet that would
 // space chunks, and what is more would only stand before it.
 void BulkSender::Space(Instant now, const Chunk& chunk, int64_t line_room) {
-  const bool starts = window_.is_starting(), is_urgent = chunk.traffic == TrafficClass::kActivation;
+  const bool starts = window().is_starting(),
+             is_urgent = chunk.traffic == TrafficClass::kActivation;
   if (starts && is_urgent) return;
   // A near line's window is a chunk or two, which cannot be spaced.
-  const bool is_near = window_.round_trip().value_or(Duration()) < kNearRoundTrip;
-  const int64_t window = window_.bytes() + (is_near ? 2 * window_.ChunkBytes() : 0);
-  if (!starts && !refills_from_ && line_room > window / 2) refills_from_ = next_serial_;
+  const bool is_near = window().round_trip().value_or(Duration()) < kNearRoundTrip;
+  const int64_t bytes = WindowBytes() + (is_near ? 2 * window().ChunkBytes() : 0);
+  if (!starts && !refills_from_ && line_room > bytes / 2) refills_from_ = next_serial_;
   const double times = refills_from_ && !is_urgent && !is_near ? 1 : kPaceOfWindow;
-  pace_.OnSent(now, chunk.bytes, times * static_cast<double>(window), window_.smoothed());
+  pace_.OnSent(now, chunk.bytes, times * static_cast<double>(bytes), window().smoothed());
 }
 
 Bytes BulkSender::Assemble(const Chunk& chunk, uint64_t serial) {
@@ -280,7 +300,7 @@ void BulkSender::Acknowledge(Instant now, uint64_t serial) {
     chunk = sent->second.chunk;
     if (refills_from_ && serial >= *refills_from_) refills_from_.reset();
     newest_come_ = std::max(newest_come_, sent->second.at);
-    window_.OnChunk(now - sent->second.at);
+    Window().OnChunk(now - sent->second.at);
     Free(sent->second);
     if (const auto stripe = stripes_.find(sent->second.stripe); stripe != stripes_.end())
       stripe->second.OnHeard(now);
@@ -318,13 +338,16 @@ void BulkSender::OnAcks(Instant now, const AcksMessage& acks) {
   const int64_t room =
       std::clamp<int64_t>(acks.credit_bytes - acks.received_bytes, 0, BulkReceiver::kCreditBytes);
   credit_bytes_ = std::max(credit_bytes_, arrived_bytes_ + room);
-  window_.OnDelivered(now, acks.received_bytes, Instant::FromNanos(acks.at_nanos), limit_, in_line);
-  carried_.OnDelivered(acks.received_bytes, Instant::FromNanos(acks.at_nanos));
+  // What left by the usual window says nothing of the one that yields.
+  const bool drains = yields_ && in_line > 2 * (WindowBytes() + window().ChunkBytes());
+  const auto limit = drains ? CongestionWindow::Limit::kNothing : limit_;
+  Window().OnDelivered(now, acks.received_bytes, Instant::FromNanos(acks.at_nanos), limit, in_line);
+  if (!yields_) carried_.OnDelivered(acks.received_bytes, Instant::FromNanos(acks.at_nanos));
   if (transfers_.empty()) {
-    window_.OnIdle(now);
+    Window().OnIdle(now);
     carried_.OnIdle();
   }
-  held_rounds_ = window_.IsHeldByTcp() ? held_rounds_ + 1 : 0;
+  held_rounds_ = window().IsHeldByTcp() ? held_rounds_ + 1 : 0;
   if (held_rounds_ < kHeldRounds) return;
   held_rounds_ = 0;
   grown_ = std::min<uint16_t>(static_cast<uint16_t>(grown_ + 1), kSignalStripe - 1);

@@ -10,6 +10,10 @@
 // A stripe that acknowledges nothing for a long time, or is gone, loses its chunks to the others.
 // What was sent twice is recognised by the receiver.
 //
+// While other pairs of the process have activations that wait to leave, this one's deltas and
+// states go by a window of their own that gives way (GiveWay): a sender's line is shared by its
+// pairs.
+//
 // Pure; not thread-safe. Bounded by the courier's outbox, which feeds it, and the window.
 #pragma once
 
@@ -54,6 +58,10 @@ class BulkSender {
   void CloseStripe(StripeId stripe);
   bool HasStripe(StripeId stripe) const { return stripes_.contains(stripe); }
 
+  // Whether other pairs have activations of which not all has left (Waits). What measures a line
+  // (kData) does not give way: it would find the line slow.
+  void GiveWay(Instant now, bool others_are_urgent);
+
   // The next chunk to put on the wire; it counts as under way. nullopt: nothing may go now.
   struct Transmission {
     StripeId stripe = 0;
@@ -81,9 +89,11 @@ class BulkSender {
   uint16_t WantedStripes(Instant now) const;
   // Frames of this class, or of all, that the peer does not have completely.
   size_t Unfinished(TrafficClass traffic) const;
+  // Whether something of this class has still to leave, for the first time or again.
+  bool Waits(TrafficClass traffic) const;
   bool IsIdle() const { return transfers_.empty(); }
   int64_t under_way_bytes() const { return under_way_bytes_; }
-  const CongestionWindow& window() const { return window_; }
+  const CongestionWindow& window() const { return yields_ ? yielding_ : usual_; }
   double carried_bytes_per_s() const { return carried_.best(); }  // 0: not known
   // Since when nothing gets through, if it is longer than kStalledAfter.
   std::optional<Instant> StalledSince(Instant now) const;
@@ -116,6 +126,8 @@ class BulkSender {
   std::map<StripeId, BulkStripe>::iterator StripeFor(Instant now, TrafficClass traffic,
                                                      std::optional<StripeId> except = {});
   bool ActivationsMatter(Instant now) const;
+  CongestionWindow& Window() { return yields_ ? yielding_ : usual_; }
+  int64_t WindowBytes() const;
   Bytes Assemble(const Chunk& chunk, uint64_t serial);
   void Free(const Sent& sent);
   std::map<uint64_t, Sent>::iterator GiveUp(std::map<uint64_t, Sent>::iterator at);
@@ -136,12 +148,17 @@ class BulkSender {
   std::map<uint64_t, Sent> sent_;       // by serial, under way
   std::map<uint64_t, Chunk> given_up_;  // sent again since; an acknowledgement still counts
   std::map<StripeId, BulkStripe> stripes_;
-  CongestionWindow window_;
+  CongestionWindow usual_, yielding_{CongestionWindow::Claim::kYields};
+  bool yields_ = false;
   Pace pace_;
   // With this serial an almost empty line began to be filled; until it, or a later one, has come.
   std::optional<uint64_t> refills_from_;
   CarriedRate carried_;
-  std::map<int64_t, int64_t> probed_;  // what was in the line when a probe left, by its time
+  struct Probed {
+    int64_t in_line = 0;
+    bool yields = false;  // it left by that window
+  };
+  std::map<int64_t, Probed> probed_;  // by the time when the probe left
   int64_t under_way_bytes_ = 0;
   int64_t new_bytes_ = 0;      // cut so far
   int64_t arrived_bytes_ = 0;  // of these, acknowledged

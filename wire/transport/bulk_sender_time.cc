@@ -26,10 +26,13 @@ void BulkSender::OnEcho(Instant now, const ProbeMessage& probe) {
   short_chunks_ = !probe.asks_short;
   std::optional<Duration> way;
   if (probe.arrived_nanos >= 0) way = Duration::Nanos(probe.arrived_nanos - probe.sent_nanos);
-  const auto probed = probed_.find(probe.sent_nanos);
-  const int64_t in_line = probed == probed_.end() ? InLine() : probed->second;
+  const auto found = probed_.find(probe.sent_nanos);
+  const Probed probed = found == probed_.end() ? Probed{InLine(), yields_} : found->second;
   probed_.erase(probed_.begin(), probed_.upper_bound(probe.sent_nanos));
-  window_.OnProbe(now, now - sent, way, in_line);
+  usual_.NotePath(now, now - sent, way);
+  yielding_.NotePath(now, now - sent, way);
+  // What one window had let go is no queue of the other's.
+  (probed.yields ? yielding_ : usual_).OnProbe(now, now - sent, way, probed.in_line);
 }
 
 std::optional<ProbeMessage> BulkSender::ProbeDue(Instant now) {
@@ -44,19 +47,19 @@ std::optional<ProbeMessage> BulkSender::ProbeDue(Instant now) {
     return std::nullopt;
   }
   // How far a start goes too far depends on how soon that is seen.
-  const int times = window_.is_starting() ? 4 : 1;
-  Duration every = window_.round_trip().value_or(kProbeMost) / (5 * times);
-  const double most = times * kProbeShare * window_.bytes_per_s();
+  const int times = window().is_starting() ? 4 : 1;
+  Duration every = window().round_trip().value_or(kProbeMost) / (5 * times);
+  const double most = times * kProbeShare * window().bytes_per_s();
   if (most > 0) every = std::max(every, Duration::Seconds(kProbeBytes / most));
   next_probe_ = now + std::clamp(every, kProbeLeast, kProbeMost);
   const int64_t nanos = (now - Instant()).nanos();
   if (probed_.size() >= kProbesMost) probed_.erase(probed_.begin());
-  probed_[nanos] = InLine();
+  probed_[nanos] = {InLine(), yields_};
   return ProbeMessage{nanos, false, true, -1, true};
 }
 
 Duration BulkSender::Patience() const {
-  return window_.chunk_time() * 4 + window_.smoothed() * 4;
+  return window().chunk_time() * 4 + window().smoothed() * 4;
 }
 
 std::vector<StripeId> BulkSender::Tick(Instant now) {
@@ -81,12 +84,12 @@ std::optional<Instant> BulkSender::NextDue() const {
 uint16_t BulkSender::WantedStripes(Instant now) const {
   if (transfers_.empty()) return 0;
   // As many as the line has shown that it needs: a late one is cold among warm ones.
-  const Duration round_trip = window_.round_trip().value_or(Duration());
+  const Duration round_trip = window().round_trip().value_or(Duration());
   const double line = carried_.best() * round_trip.seconds();
   const int64_t early =
       std::clamp(round_trip.nanos() / kRoundTripPerStripe.nanos(), kEarlyLeast, kEarlyMost);
   const int64_t needed =
-      std::max(window_.bytes(), static_cast<int64_t>(line)) / kBytesPerStripe + 1;
+      std::max(window().bytes(), static_cast<int64_t>(line)) / kBytesPerStripe + 1;
   const int64_t bulk = std::max({needed, int64_t{grown_}, early});
   const int64_t most = kSignalStripe - 1;
   return static_cast<uint16_t>(std::min(bulk, most) + (ActivationsMatter(now) ? 1 : 0));

@@ -225,16 +225,22 @@ void Transport::SendAcks(const NodeId& peer, Link& link) {
   }
 }
 
+// Whom an activation waits for comes first, and what others get gives way: all pairs share
+// this process's line, and its limit where there is one.
 bool Transport::FlushBulk() {
   bulk_is_full_ = false;
-  for (auto at = active_.begin(); at != active_.end();) {
-    const NodeId peer = *at;
+  std::vector<NodeId> peers(active_.begin(), active_.end());
+  const auto others = std::ranges::stable_partition(peers, [this](const NodeId& peer) {
+    return LinkTo(peer).sender.Waits(TrafficClass::kActivation);
+  });
+  const bool is_urgent = others.begin() != peers.begin();
+  for (const NodeId& peer : peers) {
     Link& link = LinkTo(peer);
+    link.sender.GiveWay(Now(), is_urgent);
     SendAcks(peer, link);
     TendSilent(peer, link);
     Pump(peer, link);
-    const bool rests = link.sender.IsIdle() && !link.receiver.OwesAcks();
-    at = rests ? active_.erase(at) : std::next(at);
+    if (link.sender.IsIdle() && !link.receiver.OwesAcks()) active_.erase(peer);
   }
   return bulk_is_full_;
 }

@@ -67,22 +67,21 @@ Duration CongestionWindow::RoundsQueue() const {
   return std::clamp(usual(ways_now_) - *shortest_way_, least / 4, both);
 }
 
-void CongestionWindow::OnProbe(Instant now, Duration round_trip, std::optional<Duration> way,
-                               int64_t in_line) {
+void CongestionWindow::NotePath(Instant now, Duration round_trip, std::optional<Duration> way) {
   shortest_ = round_trips_.Add(now, round_trip);
   const Instant sent = now - round_trip;
-  const bool is_held = probed_at_ && now - *probed_at_ < (sent - probe_sent_) / kBunched;
+  held_up_ = probed_at_ && now - *probed_at_ < (sent - probe_sent_) / kBunched;
   probed_at_ = now;
   probe_sent_ = sent;
-  if (!is_held) {
-    smoothed_ = Smooth(smoothed_, round_trip, 8);
-    ++round_probes_;
-  }
+  if (!held_up_) smoothed_ = Smooth(smoothed_, round_trip, 8);
+  if (way) shortest_way_ = ways_.Add(now, *way);
+}
+
+void CongestionWindow::OnProbe(Instant now, Duration round_trip, std::optional<Duration> way,
+                               int64_t in_line) {
+  if (!held_up_) ++round_probes_;
   round_trips_now_.Add(round_trip);
-  if (way) {
-    shortest_way_ = ways_.Add(now, *way);
-    ways_now_.Add(*way);
-  }
+  if (way) ways_now_.Add(*way);
   const Duration queue = QueueOf(round_trip, way);
   // A lost packet makes probes come late too, but then all at once, the last of them in time.
   if (queue <= Target() * 2) {
@@ -164,8 +163,10 @@ void CongestionWindow::EndRound(Instant now) {
   first_at_ = last_at_;
 }
 
-// A chunk is indivisible: where it takes longer than the target, that is the target.
+// A chunk is indivisible: where it takes longer than the target, that is the target. The rate of
+// what yields says nothing of the line.
 Duration CongestionWindow::Target() const {
+  if (yields_) return kYieldingQueue;
   if (rate_ <= 0) return kTargetQueue;
   return std::max(kTargetQueue, Duration::Seconds(static_cast<double>(ChunkBytes()) / rate_ / 2));
 }
@@ -176,7 +177,7 @@ double CongestionWindow::Holds(double rate) const {
 }
 
 int64_t CongestionWindow::InUse() const {
-  return std::min(window_, std::max({most_in_line_, most_before_, kLeastBytes}));
+  return std::min(window_, std::max({most_in_line_, most_before_, least_bytes_}));
 }
 
 // Of what was in the line when this probe left so much fills it; the rest was the queue it met.
@@ -187,7 +188,7 @@ void CongestionWindow::EndStart(Duration queue, int64_t in_line) {
   empty_rounds_ = 0;
   const double share = (*shortest_ + Target()).seconds() / (*shortest_ + queue).seconds();
   const double fits = kStillGrows * share * static_cast<double>(in_line);
-  window_ = std::clamp(static_cast<int64_t>(fits), kLeastBytes, window_);
+  window_ = std::clamp(static_cast<int64_t>(fits), least_bytes_, window_);
 }
 
 void CongestionWindow::StartAnew() {
@@ -214,7 +215,7 @@ void CongestionWindow::Follow(Duration queue, double rate) {
     if (window > kHeldMost * Holds(rate)) change = 0;
   }
   shrunk_ = change < -kSmallShrink;
-  window_ = std::clamp(static_cast<int64_t>(window * (1 + change)), kLeastBytes, kMostBytes);
+  window_ = std::clamp(static_cast<int64_t>(window * (1 + change)), least_bytes_, kMostBytes);
 }
 
 int64_t CongestionWindow::BurstBytes() const {

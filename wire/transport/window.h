@@ -15,6 +15,10 @@
 // more is under way than the rate explains; after a rest more gently, as it may have come near the
 // line.
 //
+// What gives way (Claim::kYields) is content with half that queue, so that whoever keeps the usual
+// one on a line that both cross takes nearly all of it; where nobody does, it grows as others do
+// (the idea of LEDBAT and of scavengers, as in RFC 6297).
+//
 // Where TCP itself holds bytes back (a lossy line and cubic, or a full window of one connection)
 // the queue stays empty while more is under way than the line can hold. Then more connections help,
 // not a larger window: IsHeldByTcp.
@@ -37,14 +41,25 @@ class CongestionWindow {
   static constexpr int64_t kLeastBytes = 16 << 10;
   static constexpr int64_t kMostBytes = int64_t{64} << 20;
   static constexpr Duration kTargetQueue = Duration::Millis(3);
+  static constexpr int64_t kYieldingBytes = 4 << 10;  // the least, and at first, where it yields
+  static constexpr Duration kYieldingQueue = Duration::Micros(1500);
   static constexpr Duration kBurstTime = Duration::Millis(4);
   // The least: six full segments of Ethernet, with all that a chunk has around it (97 bytes).
   static constexpr int64_t kChunkLeast = 6 * 1448 - 97, kChunkMost = 64 << 10;
   static constexpr int64_t kBurstMost = 256 << 10;
   static constexpr Duration kForgetRoundTrip = Duration::Seconds(60);
 
-  // A probe came back. `way`: how long it took to get there, by two clocks that do not agree.
-  // `in_line`: bytes that were in the line when it left.
+  enum class Claim : uint8_t { kUsual, kYields };
+  explicit CongestionWindow(Claim claim = Claim::kUsual)
+      : least_bytes_(claim == Claim::kYields ? kYieldingBytes : kLeastBytes),
+        yields_(claim == Claim::kYields),
+        window_(yields_ ? kYieldingBytes : kFirstBytes) {}
+
+  // A probe came back: how far it is. `way`: how long it took to get there, by two clocks that do
+  // not agree.
+  void NotePath(Instant now, Duration round_trip, std::optional<Duration> way);
+  // And what it met, if it left while this window was the pair's; after NotePath. `in_line`: bytes
+  // that were in the line when it left.
   void OnProbe(Instant now, Duration round_trip, std::optional<Duration> way, int64_t in_line);
   // What kept more from being sent since the last acknowledgement; the last of these counts.
   enum class Limit : uint8_t { kNothing, kConnections, kWindow };
@@ -52,7 +67,7 @@ class CongestionWindow {
   void OnDelivered(Instant now, int64_t received_bytes, Instant at, Limit limit, int64_t in_line);
   // How long a chunk took from its sending to its acknowledgement.
   void OnChunk(Duration took);
-  // Nothing was under way: rates are measured anew.
+  // Nothing was under way, or not by this window: rates are measured anew.
   void OnIdle(Instant now);
 
   int64_t bytes() const { return window_; }
@@ -100,7 +115,9 @@ class CongestionWindow {
   int64_t InUse() const;
   double Holds(double rate) const;
 
-  int64_t window_ = kFirstBytes;
+  int64_t least_bytes_;
+  bool yields_;
+  int64_t window_;
   bool starting_ = true;
   int gentle_rounds_ = 0;
   std::optional<Instant> idle_since_;
@@ -112,8 +129,9 @@ class CongestionWindow {
   std::optional<Instant> round_began_;
   Quickest round_trips_now_, ways_now_;
   int round_probes_ = 0;
-  std::optional<Instant> probed_at_;  // the last probe came back
-  Instant probe_sent_;
+  std::optional<Instant> probed_at_;  // the last probe came back,
+  Instant probe_sent_;                // had left then,
+  bool held_up_ = false;              // and came together with others
   Limit limit_ = Limit::kNothing;
   int64_t most_in_line_ = 0, most_before_ = 0;  // in this round, and in that before
   int64_t first_bytes_ = -1, last_bytes_ = -1;
