@@ -1,5 +1,6 @@
 // The rates of a volunteer, between real processes. A limit can only make slower, so that how busy
 // the machine is decides nothing.
+#include <atomic>
 #include <catch2/catch.hpp>
 
 #include "scripted_actor.h"
@@ -68,6 +69,51 @@ TEST_CASE("Limits: what leaves a process, and what comes, keeps to the rate", "[
     // What was under way before the first acknowledgements were held back came at once.
     CHECK(Carry(0, kRate, kCount) > 0.6 * kBytes / kRate);
   }
+}
+
+TEST_CASE("Limits: an activation goes before what another peer gets, whoever that is",
+          "[wire][loop]") {
+  constexpr int kChunks = 10;
+  const bool swapped = GENERATE(false, true);
+  Process sender(1), busy(swapped ? 3 : 2), urgent(swapped ? 2 : 3);
+  EventLoopOptions sends = sender.Options();
+  sends.on_tick = [&](Context&) { sender.loop->SetLimits(1e6, 0); };
+  sender.Open(std::move(sends));
+  std::atomic<int> got = 0, got_before = -1, ended = 0;
+  const auto stop_all = [&](Context& c) {
+    if (++ended == 2) sender.loop->Post([](Context& s) { s.Stop(0, ""); });
+    c.Stop(0, "");
+  };
+  for (Process* peer : {&busy, &urgent}) {
+    peer->Open(peer->Options());
+    peer->actor.on_start = [&](Context& c) {
+      c.ConnectPeer(sender.id(), sender.loop->endpoint());
+      c.Send(sender.id(), Pong{1});
+    };
+  }
+  busy.actor.on_message = [&](Context& c, const NodeId&, const Message&) {
+    if (++got == kChunks) stop_all(c);
+  };
+  urgent.actor.on_message = [&](Context& c, const NodeId&, const Message&) {
+    got_before = got.load();
+    stop_all(c);
+  };
+  int there = 0;
+  const Payload payload = MakePayload(Bytes(100'000, 7));
+  sender.actor.on_message = [&](Context& c, const NodeId&, const Message&) {
+    if (++there < 2) return;
+    for (int i = 0; i < kChunks; ++i)
+      c.Send(busy.id(), ObjectChunk{"state", i * 100'000, kChunks * 100'000, payload});
+    c.Send(urgent.id(), Gradient{0, 0, 0, 0, 0, payload});
+  };
+  sender.actor.on_start = [&](Context& c) {
+    for (const Process* peer : {&busy, &urgent}) c.ConnectPeer(peer->id(), peer->loop->endpoint());
+  };
+  for (Process* process : {&sender, &busy, &urgent}) process->Start();
+  for (Process* process : {&sender, &busy, &urgent}) CHECK(process->Join() == "0");
+  CHECK(got == kChunks);
+  CHECK(got_before >= 0);
+  CHECK(got_before < kChunks / 2);
 }
 
 }  // namespace
