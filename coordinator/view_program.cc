@@ -54,8 +54,9 @@ absl::Status PrintStatus(const std::string& directory, bool json) {
   SKERRY_ASSIGN_OR_RETURN(const JournalStore store, StoreOf(directory));
   const Json leader = LeadershipJson(store);
   SKERRY_ASSIGN_OR_RETURN(Json status, WrittenStatus(directory));
-  // A standby's directory has none: there is still something to say.
-  if (!status.is_object() && !store.postgres) {
+  // A standby's directory has none, nor one whose first serve has only begun: there is still
+  // something to say.
+  if (!status.is_object() && !store.postgres && !leader.value("leads", false)) {
     return NotFound("%s was never served; start it: skerry-coordinator serve %s [SK-run-unserved]",
                     directory, directory);
   }

@@ -2,6 +2,7 @@
 // wrong.
 
 #include <signal.h>
+#include <sys/wait.h>
 
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -32,6 +33,13 @@ std::string Refusal(const ProgramRun& run, const std::string& program, CommandLi
   REQUIRE(process.ok());
   CHECK(process->Wait() == "exit code 1");
   return TextOf(log);
+}
+
+// Returns when all its threads stand: what one was writing is written, or never will be.
+void Stop(const ChildProcess& process) {
+  kill(process.pid(), SIGSTOP);
+  siginfo_t stopped{};
+  REQUIRE(waitid(P_PID, static_cast<id_t>(process.pid()), &stopped, WSTOPPED) == 0);
 }
 
 void SetBack(const fs::path& file, int seconds) {
@@ -209,12 +217,23 @@ TEST_CASE("Of a coordinator that hangs status says how long it has said nothing"
           "[coordinator][error]") {
   ProgramRun run(1, 10);
   run.Serve();
+  WaitFor(run.at / "run" / "status.json", "phase", *run.coordinator);
   CHECK_FALSE(Has(run.Say({"status", run.Dir()}), "said nothing"));
-  kill(run.coordinator->pid(), SIGSTOP);
+  Stop(*run.coordinator);
   SetBack(run.at / "run" / "status.json", 60);
   CHECK_FALSE(Has(run.Say({"status", run.Dir()}), "said nothing"));  // of the one before it
   SetBack(run.at / "run" / "lock", 90);
   CHECK(Has(run.Say({"status", run.Dir()}), "it has said nothing for 6"));
+  kill(run.coordinator->pid(), SIGCONT);
+}
+
+TEST_CASE("A run that is served and has no picture yet is not called unserved",
+          "[coordinator][error]") {
+  ProgramRun run(1, 10);
+  run.Serve();
+  Stop(*run.coordinator);
+  fs::remove(run.at / "run" / "status.json");
+  CHECK(run.Say({"status", run.Dir()}).starts_with("leader: process "));
   kill(run.coordinator->pid(), SIGCONT);
 }
 
