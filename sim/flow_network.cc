@@ -41,7 +41,11 @@ FlowNetwork::Connection::Connection(const NetworkSpec& spec, uint64_t seed, uint
 }
 
 FlowNetwork::FlowNetwork(const NetworkSpec& spec, uint64_t seed, FlowNetworkOptions options)
-    : map_(spec), seed_(seed), options_(options), links_(Index(map_.link_count())) {
+    : map_(spec),
+      seed_(seed),
+      options_(options),
+      links_(Index(map_.link_count())),
+      streams_of_(spec.site_of_node.size()) {
   for (int32_t link = 0; link < map_.link_count(); ++link) {
     rates_.AddLink(map_.capacity(link));
     links_[Index(link)].capacity = map_.capacity(link);

@@ -18,6 +18,10 @@
 // carry no more than that queue until it is repaired. A slow start of cubic that outgrows line and
 // queue loses too, and for a round trip sends what its buffer has left besides what is in flight.
 //
+// Streams of deltas and states give way while the same sender has an activation to send to another
+// peer, as the transport's do (BulkSender::GiveWay): their weight on what they share is a
+// sixteenth.
+//
 // Queues: a message waits for small messages before it on each link. A link that streams keep full
 // holds a standing queue as measured: 0.4–1 of NetworkSpec::queue under cubic, a round trip at most
 // under bbr, none under bbr where packets are lost. Streams do not see each other's queues.
@@ -92,8 +96,8 @@ class FlowNetwork {
   void Send(Instant now, int32_t from, int32_t to, int64_t bytes, uint64_t tag) {
     Send(now, Open(from, to), bytes, tag);
   }
-  // The same in two steps: the number of a connection stays valid. The lower `rank`, the more
-  // urgent.
+  // The same in two steps: the number of a connection stays valid. `rank`: the TrafficClass, the
+  // lower the more urgent.
   int32_t Open(int32_t from, int32_t to, FlowKind kind = FlowKind::kBulk);
   void Send(Instant now, int32_t connection, int64_t bytes, uint64_t tag, uint8_t rank = 0);
 
@@ -160,6 +164,7 @@ class FlowNetwork {
     Instant next;            // what happens then: a message or a round ends
     Instant queued;          // when the queue wakes it, never later than `next`
     bool is_queued = false;
+    bool yields = false;  // to a more urgent stream of its sender
   };
   // What a small message touches comes first: three cache lines.
   struct alignas(64) Connection {
@@ -236,6 +241,12 @@ class FlowNetwork {
   void Schedule(Instant now, int32_t connection);
   void UpdateRates(Instant now);
 
+  // Who gives way (flow_priority.cc).
+  void AddFlow(int32_t connection);
+  void TouchSender(const Connection& c);  // what one of its streams has to send first is another
+  void WeighSenders(Instant now);
+  void SetYields(Instant now, int32_t connection, bool yields);
+
   // Cuts (flow_cuts.cc).
   bool IsCut(int32_t from, int32_t to) const;
   void RefreshCuts(Instant now);
@@ -262,6 +273,8 @@ class FlowNetwork {
   std::vector<int32_t> flow_owner_;  // connection of each flow of rates_
   std::vector<int32_t> capped_;      // connections whose cap changed since the last UpdateRates
   std::vector<LinkState> links_;
+  std::vector<std::vector<int32_t>> streams_of_;  // connections with a flow, by sender
+  std::vector<int32_t> touched_;                  // senders whose streams are to be weighed again
   std::set<std::pair<int32_t, int32_t>> cut_nodes_, cut_regions_;
   std::vector<Arrival> lost_;  // to be reported by the next Advance
 };

@@ -53,6 +53,7 @@ void FlowNetwork::Append(Instant now, int32_t connection, const Queued& message)
     return;
   }
   if (s.flow < 0) return;
+  if (s.queue.front().tag == message.tag) TouchSender(c);
   if (now >= s.round_start + s.round && s.all_fits) {
     CountRound(c);
     BeginRound(now, connection);
@@ -104,12 +105,11 @@ bool FlowNetwork::Withdraw(int32_t connection, uint64_t tag) {
 void FlowNetwork::StartStream(Instant now, int32_t connection) {
   Connection& c = At(connection);
   Stream& s = *c.stream;
-  const auto links = std::span(c.route.links).first(Index(c.route.link_count));
   s.updated = now;
-  s.flow = rates_.AddFlow(links, 1, c.weight);
+  AddFlow(connection);
   ++streams_;
-  if (flow_owner_.size() <= Index(s.flow)) flow_owner_.resize(Index(s.flow) + 1);
-  flow_owner_[Index(s.flow)] = connection;
+  streams_of_[Index(c.from)].push_back(connection);
+  TouchSender(c);
   RenewRound(c, now);
   if (now >= c.free + c.route.round_trip) BurstFromIdle(c);
   if (c.round_sent > 0 && c.round_sent + s.total <= c.window.bytes()) {
@@ -200,7 +200,7 @@ void FlowNetwork::Settle(Instant now, Connection& c) {
 void FlowNetwork::CountRound(Connection& c) {
   Stream& s = *c.stream;
   c.window.OnRound(s.round, s.round_sent, c.route.loss, c.rng);
-  if (s.all_fits) return;
+  if (s.all_fits || s.yields) return;  // it comes back to the window that it had
   const double room = RoomOf(c);
   if (c.window.Overshoots(s.round_sent, room)) {
     s.held_rounds = 1;
@@ -232,8 +232,9 @@ void FlowNetwork::EndStream(Instant now, Connection& c) {
 
 void FlowNetwork::EndFlow(Connection& c) {
   if (c.stream->flow >= 0) {
+    std::erase(streams_of_[Index(c.from)], flow_owner_[Index(c.stream->flow)]);
     rates_.RemoveFlow(c.stream->flow);
-    rates_dirty_ = true;
+    TouchSender(c);
     --streams_;
   }
   ++c.generation;
@@ -298,11 +299,12 @@ void FlowNetwork::OnStream(Instant now, int32_t connection) {
     StartStream(now, connection);
     return;
   }
+  Settle(now, c);
   if (now < s.next) {
     Schedule(now, connection);
     return;
   }
-  Settle(now, c);
+  const uint8_t rank = s.queue.front().rank;
   while (!s.queue.empty() && s.queue.front().end <= s.sent + kLessThanAByte) {
     c.free = now;
     Arrive(connection, s.queue.front(), Duration());
@@ -312,6 +314,7 @@ void FlowNetwork::OnStream(Instant now, int32_t connection) {
     EndStream(now, c);
     return;
   }
+  if (s.queue.front().rank != rank) TouchSender(c);
   if (IsRoundOver(now, c)) {
     CountRound(c);
     BeginRound(now, connection);
@@ -321,6 +324,7 @@ void FlowNetwork::OnStream(Instant now, int32_t connection) {
 }
 
 void FlowNetwork::UpdateRates(Instant now) {
+  WeighSenders(now);
   rates_dirty_ = false;
   for (const int32_t flow : rates_.Update()) {
     const int32_t connection = flow_owner_[Index(flow)];

@@ -62,6 +62,36 @@ TEST_CASE("FlowNetwork: what is more urgent breaks off what is under way, and no
   CHECK(urgent.at(1) == Approx(usual.at(1) + megabyte_s).epsilon(0.01));
 }
 
+TEST_CASE("FlowNetwork: what another stream takes of a line while it lasts is all that it costs") {
+  Player player(TwoSites(20, Duration::Millis(40), CongestionControl::kBbr, 2));
+  player.network.Send(Instant(), player.network.Open(0, 1), 10 * kMegabyte, 1);
+  player.RunUntil(At(2));
+  player.network.Send(At(2), player.network.Open(2, 3), 2 * kMegabyte, 2);
+  player.RunUntil(At(60));
+  const double start_s = 0.14, all_s = 12 * 8 / (20 * 0.965);  // the line was full to the end
+  CHECK(player.seconds.at(1) == Approx(start_s + all_s).epsilon(0.01));
+}
+
+TEST_CASE("FlowNetwork: deltas give way to an activation that their sender has for another peer") {
+  // Node 0 or 2 of the same site sends 10 MB to node 1, node 0 an activation to node 3.
+  const auto play = [](int32_t sender, uint8_t rank) {
+    Player player(TwoSites(20, Duration::Millis(40), CongestionControl::kBbr, 2));
+    player.network.Send(Instant(), player.network.Open(sender, 1), 10 * kMegabyte, 1, rank);
+    player.RunUntil(At(2));
+    player.network.Send(At(2), player.network.Open(0, 3), 2 * kMegabyte, 2, 1);
+    player.RunUntil(At(60));
+    return player.seconds;
+  };
+  const double activation_s = 2 * 8 / (20 * 0.965), all_s = 12 * 8 / (20 * 0.965);
+  for (const int rank : {2, 3}) {
+    const auto seconds = play(0, static_cast<uint8_t>(rank));
+    CHECK(seconds.at(2) - 2 == Approx(activation_s * 17 / 16).epsilon(0.15));
+    CHECK(seconds.at(1) == Approx(all_s).epsilon(0.05));  // the line was full to the end
+  }
+  CHECK(play(0, 4).at(2) - 2 > 1.7 * activation_s);  // what measures a line does not
+  CHECK(play(2, 2).at(2) - 2 > 1.7 * activation_s);  // nor does who does not know of it
+}
+
 TEST_CASE("FlowNetwork: a cut keeps the order of classes, and what was broken off has begun") {
   Player player(TwoSites(20, Duration::Millis(40), CongestionControl::kBbr));
   const int32_t bulk = player.network.Open(0, 1);
