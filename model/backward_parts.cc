@@ -19,19 +19,10 @@ int64_t OffsetOf(const ParameterLayout& layout, int32_t layer) {
 
 std::vector<BackwardPart> BackwardParts(const ParameterLayout& layout, int32_t first_layer,
                                         int32_t last_layer, int64_t least, int32_t ladder) {
-  std::vector<BackwardPart> parts;
-  const int64_t wanted = std::max(least, layout.size() / kBackwardPartsMax);
-  int64_t end = layout.size();
-  for (int32_t layer = last_layer - 1; layer > first_layer; --layer) {
-    if (ladder > 0 && layer % ladder != 0) continue;
-    const int64_t offset = OffsetOf(layout, layer);
-    const bool is_enough = end - offset >= wanted;
-    if (!is_enough || std::ssize(parts) == kBackwardPartsMax - 1) continue;
-    parts.push_back({layer, offset, end - offset});
-    end = offset;
-  }
-  parts.push_back({first_layer, 0, end});
-  return parts;
+  std::vector<int64_t> offsets;
+  for (int32_t layer = first_layer; layer < last_layer; ++layer)
+    offsets.push_back(OffsetOf(layout, layer));
+  return CutBackward(offsets, layout.size(), first_layer, least, ladder);
 }
 
 std::vector<BackwardPart> BackwardCuts(const std::vector<BackwardPart>& parts,

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "routing/cost_model.h"
 #include "routing/placement.h"
 
 namespace skerry {
@@ -12,17 +14,34 @@ int32_t NodeAt(const Placement& placement, int32_t slot) {
   return placement[static_cast<size_t>(slot)];
 }
 
-double RingOf(const PlacementProblem& problem, const Placement& placement,
-              const std::vector<int32_t>& cohort, double boundaries) {
+// As the evaluator has it.
+double BackwardSeconds(const PlacementProblem& problem, size_t stage, int32_t node) {
+  const double forward_s = ComputeSeconds(problem.workload.forward_flops[stage],
+                                          problem.fleet.gflops[static_cast<size_t>(node)]);
+  const double repeats = problem.fleet.RepeatsOf(static_cast<int32_t>(stage), node);
+  return (kBackwardPerForward + repeats) * forward_s;
+}
+
+// What is not hidden of it, from the last member's last pass on. Of unequal members nobody knows
+// here who ends first, so the shorter pass counts: with equal ones, as most cohorts have, and with
+// any lag between them that is exact.
+double RingOf(const PlacementProblem& problem, const Placement& placement, size_t stage,
+              const std::vector<int32_t>& cohort) {
   if (cohort.size() < 2) return 0;
   const Fleet& fleet = problem.fleet;
+  const NearNodes& near = problem.near;
   std::vector<RingLink> ring;
+  double pass_s = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < cohort.size(); ++i) {
-    const int32_t next = cohort[(i + 1) % cohort.size()];
-    const size_t pair = fleet.Pair(NodeAt(placement, cohort[i]), NodeAt(placement, next));
-    ring.push_back({boundaries * fleet.wire_s[pair], fleet.latency_s[pair]});
+    const int32_t node = NodeAt(placement, cohort[i]);
+    const int32_t next = NodeAt(placement, cohort[(i + 1) % cohort.size()]);
+    const size_t pair = fleet.Pair(node, next);
+    ring.push_back({near.gradient_boundaries[stage] * fleet.wire_s[pair], fleet.latency_s[pair]});
+    pass_s = std::min(pass_s, BackwardSeconds(problem, stage, node));
   }
-  return RingSeconds(ring);
+  // As Cohort::SumsInParts, but that nobody tells the planner of lanes.
+  const bool in_parts = cohort.size() == 2 && !near.overlap && !near.parts.empty();
+  return in_parts ? SecondsBehindPass(ring, near.parts[stage], pass_s) : RingSeconds(ring);
 }
 
 // Until the delta of a speaker has reached everybody, by its cohort's number.
@@ -45,6 +64,11 @@ double DeltaOf(const PlacementProblem& problem, const Placement& placement, doub
 }  // namespace
 
 double RingSeconds(const std::vector<RingLink>& ring) {
+  return SecondsBehindPass(ring, {SumPart()}, 0);
+}
+
+double SecondsBehindPass(const std::vector<RingLink>& ring, const std::vector<SumPart>& parts,
+                         double pass_s) {
   if (ring.size() < 2) return 0;
   double slowest = 0, longest = 0;
   for (const RingLink& link : ring) {
@@ -52,7 +76,12 @@ double RingSeconds(const std::vector<RingLink>& ring) {
     longest = std::max(longest, link.way_s);
   }
   const auto members = static_cast<double>(ring.size());
-  return 2 * (members - 1) * (slowest / members + longest);
+  double end_s = -pass_s;
+  for (const SumPart& part : parts) {
+    end_s = std::max(end_s, -part.pass_left * pass_s);
+    end_s += 2 * (members - 1) * (part.bytes * slowest / members + longest);
+  }
+  return end_s;
 }
 
 std::vector<std::vector<int32_t>> SlotsByStage(const Workload& workload) {
@@ -105,8 +134,7 @@ StageTraffic TrafficOf(const PlacementProblem& problem, const Placement& placeme
     traffic.delta_s =
         std::max(traffic.delta_s, DeltaOf(problem, placement, boundaries, cohorts, speaker));
     if (!problem.near.IsOn()) continue;
-    traffic.ring_s = std::max(traffic.ring_s, RingOf(problem, placement, cohorts[speaker],
-                                                     problem.near.gradient_boundaries[stage]));
+    traffic.ring_s = std::max(traffic.ring_s, RingOf(problem, placement, stage, cohorts[speaker]));
     const int32_t from = NodeAt(placement, cohorts[speaker].front());
     for (size_t other = 0; other < cohorts.size(); ++other) {
       if (other == speaker) continue;
@@ -128,8 +156,7 @@ StepRings RingsOf(const PlacementProblem& problem, const Placement& placement) {
       if (cohort.size() < 2) continue;
       for (const int32_t slot : cohort)
         rings.ring_of_slot[static_cast<size_t>(slot)] = static_cast<int32_t>(rings.seconds.size());
-      rings.seconds.push_back(
-          RingOf(problem, placement, cohort, problem.near.gradient_boundaries[stage]));
+      rings.seconds.push_back(RingOf(problem, placement, stage, cohort));
     }
   }
   return rings;

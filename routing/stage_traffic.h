@@ -9,6 +9,8 @@
 //                       + 2 (N − 1) · its longest way
 //   a step              members wait for each other and for the ring before the next, or with
 //                       overlap for those of the step before (StepRings)
+//   ... in parts        of a ring of two only for what is not made while the last backward pass
+//                       runs (SumPart)
 //   a round             until a speaker's delta is at all others, and passed on there
 //
 // Where nobody is near anybody each replica speaks. Pure; any thread.
@@ -25,11 +27,19 @@ namespace skerry {
 
 struct PlacementProblem;  // placement.h
 
+// One of the sums in which the gradients of a stage leave while the last backward pass of a step
+// runs (common/backward_cut.h), in the order in which they do.
+struct SumPart {
+  double bytes = 1;      // of the stage's gradients
+  double pass_left = 0;  // of the pass, when this part's gradients are there
+};
+
 // Who may be in one cohort with whom.
 struct NearNodes {
   std::vector<uint8_t> pairs;               // [n, n] symmetric; empty: no cohorts
   std::vector<double> gradient_boundaries;  // per stage: bytes of gradients / of a boundary payload
-  bool overlap = false;                     // StepRings::overlap
+  std::vector<std::vector<SumPart>> parts = {};  // per stage; empty: all sums are made in one go
+  bool overlap = false;                          // StepRings::overlap
   bool IsOn() const { return !pairs.empty(); }
   bool Are(const Fleet& fleet, int32_t a, int32_t b) const { return pairs[fleet.Pair(a, b)] != 0; }
 };
@@ -40,6 +50,10 @@ struct RingLink {
   double way_s = 0;  // of an empty message
 };
 double RingSeconds(const std::vector<RingLink>& ring);
+// From the end of the last backward pass on, which takes `pass_s`, if each part is summed when it
+// is there and those before it are.
+double SecondsBehindPass(const std::vector<RingLink>& ring, const std::vector<SumPart>& parts,
+                         double pass_s);
 
 // Numbers of cohorts, from 0, of the things [0, count) in their order: each is in the first of all
 // of whose members it may be with. `may_be_with(a, b)` for b < a.
@@ -73,7 +87,7 @@ std::vector<std::vector<int32_t>> CohortsAmong(const PlacementProblem& problem,
 
 struct StageTraffic {
   double delta_s = 0;   // of a round: until the slowest delta has reached everybody
-  double ring_s = 0;    // of a step: the slowest cohort's ring
+  double ring_s = 0;    // of a step: for the slowest cohort's ring, from the last pass on
   double distance = 0;  // of its speakers' deltas per step, as Distance (promising_placements.h)
                         // counts those of boundary payloads; 0 without cohorts
   int32_t speakers = 0;
@@ -89,7 +103,7 @@ double StepSeconds(Evaluator& evaluator, const PlacementProblem& problem,
                    const Placement& placement,
                    double limit_s = std::numeric_limits<double>::infinity());
 
-// Over all stages: the slowest ring, how many speak.
+// Over all stages: for the slowest ring, as StageTraffic::ring_s; how many speak.
 double RingSeconds(const PlacementProblem& problem, const Placement& placement);
 int32_t Speakers(const PlacementProblem& problem, const Placement& placement);
 

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <utility>
 
-#include "common/digest.h"
 #include "common/fragment_cut.h"
 #include "common/rng.h"
 #include "common/status.h"
@@ -55,20 +54,22 @@ uint64_t FingerprintOf(const Payload& payload) {
 ModelledStage::ModelledStage(const RunConfig& config, const StageAssignment& stage, bool holds_ends,
                              std::shared_ptr<const ModelledDevice> device,
                              const ModelledThrift& thrift)
-    : device_(std::move(device)), clock_(config) {
-  layers_ = stage.last_layer - stage.first_layer;
+    : device_(std::move(device)),
+      gradient_parts_(PartsOfSum(config, stage, holds_ends)),
+      clock_(config) {
+  const int32_t layers = stage.last_layer - stage.first_layer;
   const double layer = LayerForwardFlops(config);
-  forward_flops_ = layers_ * layer;
+  forward_flops_ = layers * layer;
   backward_flops_ = (kBackwardPerForward + thrift.waits) * forward_flops_;
   backward_flops_ += thrift.recomputed_layers * LayerRepeatShare(config) * layer;
   host_step_s_ = thrift.offloads ? kOffloadSeconds : 0;
   loss_flops_ = LossFlops(config);
-  optimizer_flops_ = layers_ * LayerOptimizerFlops(config);
-  parameters_ = StageParameters(config.model, layers_, holds_ends);
+  optimizer_flops_ = layers * LayerOptimizerFlops(config);
+  parameters_ = StageParameters(config.model, layers, holds_ends);
   boundary_bytes_ = BoundaryBytes(config);
   tokens_ = static_cast<int32_t>(MicrobatchTokens(config));
   const auto replicas = static_cast<int64_t>(stage.replicas.size());
-  for (const FragmentRange& part : CutFragments(StageBlocks(config.model, layers_, holds_ends),
+  for (const FragmentRange& part : CutFragments(StageBlocks(config.model, layers, holds_ends),
                                                 static_cast<int32_t>(clock_.fragments()))) {
     sizes_.push_back(part.size);
     cuts_.push_back(IsSharded(config.outer, replicas) ? PieceCut::Of(part.size, replicas)
@@ -386,15 +387,6 @@ absl::Status ModelledStage::SetTable(int64_t first_round, const Bytes& packed) {
   tables_.emplace(first_round, Table{uint64_t{TableFingerprint(table)} + 1,
                                      bits / static_cast<double>(ValuesOf(table))});
   return absl::OkStatus();
-}
-
-Digest ModelledStage::BaseDigest() {
-  return DigestOf(std::span<const uint8_t>(BytesOf(base_)));
-}
-
-// Not hollow: the coordinator collects real bytes, and holds them to the digest.
-Payload ModelledStage::BaseParameters() {
-  return MakePayload(BytesOf(base_));
 }
 
 }  // namespace skerry

@@ -57,11 +57,10 @@ class ModelledStage final : public StageWork {
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;
   // The fingerprint of what was accumulated, a byte a value: sums of those are sums of these. The
   // rest is there to be cut into pieces, as a real sum is.
-  int64_t GradientValues() const override { return 128; }
+  int64_t GradientValues() const override { return kGradientValues; }
   int64_t GradientValuesStoodFor() const override { return parameters_; }
   absl::Status TakeGradients(std::span<float> sums) override;
-  // As a real one would cut it, in equal parts.
-  std::vector<GradientPart> GradientParts() const override;
+  std::vector<GradientPart> GradientParts() const override { return gradient_parts_; }
   WorkResult RunBackwardPart(int64_t step, int32_t microbatch, const Payload& d_out,
                              size_t) override {
     return Backward(step, microbatch, d_out);
@@ -122,6 +121,7 @@ class ModelledStage final : public StageWork {
   Payload BaseParameters() override;
 
  private:
+  static constexpr int64_t kGradientValues = 128;
   struct Table {
     uint64_t fingerprint = 0;  // 0: one codec for all
     double bits = 0;           // of a parameter
@@ -138,12 +138,14 @@ class ModelledStage final : public StageWork {
   const PieceCut& CutOf(int64_t round) const;
   void Restart();
   Payload State(uint64_t base, int64_t at) const;
+  static std::vector<GradientPart> PartsOfSum(const RunConfig& config, const StageAssignment& stage,
+                                              bool holds_ends);
 
   std::shared_ptr<const ModelledDevice> device_;
   double forward_flops_ = 0, backward_flops_ = 0, loss_flops_ = 0, optimizer_flops_ = 0;
   double host_step_s_ = 0;  // of each parameter
   int64_t parameters_ = 0;
-  int32_t layers_ = 0;
+  std::vector<GradientPart> gradient_parts_;
   int64_t boundary_bytes_ = 0;
   int32_t tokens_ = 0;
   RoundClock clock_;

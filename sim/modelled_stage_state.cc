@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <utility>
 
+#include "common/backward_cut.h"
 #include "common/digest.h"
 #include "common/status.h"
-#include "model/backward_parts.h"
+#include "routing/cost_model.h"
 #include "sim/modelled_stage.h"
 
 namespace skerry {
@@ -29,13 +31,25 @@ absl::Status ModelledStage::TakeGradients(std::span<float> sums) {
   return absl::OkStatus();
 }
 
-std::vector<StageWork::GradientPart> ModelledStage::GradientParts() const {
-  const int64_t most = std::clamp<int64_t>(layers_, 1, kBackwardPartsMax);
-  const int64_t count = std::clamp<int64_t>(parameters_ / kBackwardPartMin, 1, most);
+// As a real one cuts it, but that all take as long (StageActor::PartsOf).
+std::vector<StageWork::GradientPart> ModelledStage::PartsOfSum(const RunConfig& config,
+                                                               const StageAssignment& stage,
+                                                               bool holds_ends) {
+  std::vector<int64_t> offsets;
+  int64_t size = 0;
+  const int32_t layers = stage.last_layer - stage.first_layer;
+  for (const int64_t block : StageBlocks(config.model, layers, holds_ends)) {
+    offsets.push_back(size);
+    size += block;
+  }
+  const auto layers_at = std::span(offsets).subspan(holds_ends ? 1 : 0, size_t(layers));
   std::vector<GradientPart> parts;
-  int64_t end = GradientValues();
-  for (int64_t left = count - 1; left >= 0; --left) {
-    const int64_t first = GradientValues() * left / count;
+  int64_t end = kGradientValues;
+  for (const BackwardPart& part :
+       CutBackward(layers_at, size, stage.first_layer, kBackwardPartMin, config.model.ladder)) {
+    // A last part of few layers of many has a value, too.
+    const int64_t first =
+        part.offset > 0 ? std::max<int64_t>(1, kGradientValues * part.offset / size) : 0;
     parts.push_back({first, end - first});
     end = first;
   }
@@ -70,6 +84,15 @@ absl::Status ModelledStage::OptimizerStepOn(int64_t step, int32_t microbatches,
 Digest ModelledStage::LiveDigest() {
   const Bytes bytes = BytesOf(theta_);
   return DigestOf(std::span<const uint8_t>(bytes));
+}
+
+Digest ModelledStage::BaseDigest() {
+  return DigestOf(std::span<const uint8_t>(BytesOf(base_)));
+}
+
+// Not hollow: the coordinator collects real bytes, and holds them to the digest.
+Payload ModelledStage::BaseParameters() {
+  return MakePayload(BytesOf(base_));
 }
 
 // Base, outer momentum and two moments of each parameter.

@@ -60,9 +60,10 @@ NearNodes NearOf(const PlannerInput& input, const Contestants& contestants,
     for (const int32_t b : contestants.link_index) near.pairs.push_back(AreNear(input, a, b));
   }
   for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
-    near.gradient_boundaries.push_back(
-        GradientBytes(input.config, partition.stages[stage].layers(), stage == 0) /
-        static_cast<double>(BoundaryBytes(input.config)));
+    const int32_t layers = partition.stages[stage].layers();
+    near.gradient_boundaries.push_back(GradientBytes(input.config, layers, stage == 0) /
+                                       static_cast<double>(BoundaryBytes(input.config)));
+    near.parts.push_back(SumPartsOf(input.config, layers, stage == 0));
   }
   return near;
 }

@@ -59,14 +59,18 @@ std::string SlowLinkLine(const PipelinePlan& plan, const PlanFigures& figures) {
       plan.slow_links.size(), figures.evaluation.step_s, figures.plain_step_s);
 }
 
-std::string CohortLine(const PipelinePlan& plan, const PlanFigures& figures) {
+std::string CohortLine(const PipelinePlan& plan, const RunConfig& config,
+                       const PlanFigures& figures) {
   const auto replicas = static_cast<int32_t>(figures.evaluation.busy_s.size());
   const bool any = std::any_of(plan.stages.begin(), plan.stages.end(),
                                [](const auto& stage) { return !stage.cohorts.empty(); });
   if (!any) return "";
-  return absl::StrFormat(
-      "cohorts: %d of %d replicas speak in outer rounds; a step's sums of gradients take %.3f s\n",
-      figures.speakers, replicas, figures.ring_s);
+  const std::string sums =
+      config.cluster.overlap_steps > 0
+          ? absl::StrFormat("a step's sums of gradients take %.3f s", figures.ring_s)
+          : absl::StrFormat("a step waits %.3f s for sums of gradients", figures.ring_s);
+  return absl::StrFormat("cohorts: %d of %d replicas speak in outer rounds; %s\n", figures.speakers,
+                         replicas, sums);
 }
 
 // Who shares a line, of lines that several share.
@@ -143,7 +147,7 @@ std::string ExplainPlan(const PipelinePlan& plan, const RunConfig& config, const
     text += absl::StrFormat("of that, %.3f s are outer traffic that %d overlap steps do not hide\n",
                             figures.exposed_s, config.outer.overlap_steps);
   }
-  text += CohortLine(plan, figures);
+  text += CohortLine(plan, config, figures);
   text += absl::StrFormat("outer rounds%s: %s%s\n", figures.outer_was_open ? ", chosen" : "",
                           ModeText(config.outer), OuterText(figures.outer));
   text += SlowLinkLine(plan, figures);

@@ -89,8 +89,10 @@ NearNodes NearOf(const RunConfig& config, const PipelinePlan& plan, size_t other
   bool any = false;
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     const StageAssignment& held = plan.stages[stage];
-    const double bytes = GradientBytes(config, held.last_layer - held.first_layer, stage == 0);
+    const int32_t layers = held.last_layer - held.first_layer;
+    const double bytes = GradientBytes(config, layers, stage == 0);
     near.gradient_boundaries.push_back(bytes / static_cast<double>(BoundaryBytes(config)));
+    near.parts.push_back(SumPartsOf(config, layers, stage == 0));
     for (size_t slot = 0; slot < held.replicas.size(); ++slot)
       cohorts.emplace_back(stage, held.cohorts.empty() ? -1 : held.cohorts[slot]);
     any = any || !held.cohorts.empty();

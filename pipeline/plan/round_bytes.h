@@ -3,10 +3,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <vector>
 
+#include "common/backward_cut.h"
 #include "common/round_clock.h"
 #include "routing/cost_model.h"
 #include "routing/delta_bits.h"
+#include "routing/stage_traffic.h"
 
 namespace skerry {
 
@@ -25,6 +29,23 @@ inline double RoundBytesToEach(const RunConfig& config, int32_t layers, bool hol
 // Of the gradients that the members of a cohort sum every step: float32, whatever is computed in.
 inline double GradientBytes(const RunConfig& config, int32_t layers, bool holds_ends) {
   return sizeof(float) * static_cast<double>(StageParameters(config.model, layers, holds_ends));
+}
+
+// The parts in which two of them sum these, as a node cuts them (model/backward_parts.h). What a
+// pass computes is its layers'; the head's part of it is the loss's.
+inline std::vector<SumPart> SumPartsOf(const RunConfig& config, int32_t layers, bool holds_ends) {
+  const TransformerConfig& model = config.model;
+  const int64_t table = holds_ends ? int64_t{model.vocab} * model.hidden : 0;
+  const int64_t size = StageParameters(model, layers, holds_ends);
+  std::vector<int64_t> offsets;
+  for (int32_t layer = 0; layer < layers; ++layer)
+    offsets.push_back(table + layer * LayerParameters(model));
+  std::vector<SumPart> parts;
+  for (const BackwardPart& part : CutBackward(offsets, size, 0, kBackwardPartMin, model.ladder)) {
+    parts.push_back({static_cast<double>(part.size) / static_cast<double>(size),
+                     static_cast<double>(part.down_to) / std::max(1, layers)});
+  }
+  return parts;
 }
 
 // Inner steps that hide the transfer of all that a replica sends in a span of τ steps: δ, in

@@ -143,6 +143,42 @@ TEST_CASE("Evaluator: a cohort's next step opens when all have summed", "[routin
   CHECK(idle.StepSeconds({0, 1}, &rings) == Approx((0.4 + 0.4 / 3) / 3 + 0.05));
 }
 
+TEST_CASE("Traffic of a stage: two in a ring wait for what the last pass does not hide",
+          "[routing][cohorts]") {
+  PlacementProblem problem = InRooms(2, 4, 2, Sea);
+  problem.near.gradient_boundaries = {2000, 20};
+  const Placement placement = {0, 2, 1, 3, 4, 5, 6, 7};
+  const std::vector<int32_t> slots = {0, 1, 2, 3};
+  const auto ring_s = [&] { return TrafficOf(problem, placement, 0, slots).ring_s; };
+  // Two steps of half of 2,000 boundaries of 0.1 ms, and 0.2 ms of way.
+  const double way_s = 2 * kInside_s, whole_s = 0.2 + way_s;
+  CHECK(ring_s() == Approx(whole_s));
+
+  // From the middle of a pass of 0.1 s on it is the ring that is waited for.
+  problem.near.parts.assign(2, {{0.5, 0.5}, {0.5, 0}});
+  CHECK(ring_s() == Approx(whole_s + way_s - 0.05));
+  CHECK(RingsOf(problem, placement).seconds[0] == ring_s());
+  problem.near.parts.assign(2, {{0.75, 0.5}, {0.25, 0}});
+  CHECK(ring_s() == Approx(whole_s + way_s - 0.05));
+  // The first is summed before the second is there.
+  problem.near.gradient_boundaries = {200, 20};
+  CHECK(ring_s() == Approx(0.25 * 0.02 + way_s));
+  // A member whose pass is shorter may be the one that ends last.
+  problem.near.gradient_boundaries = {2000, 20};
+  problem.fleet.gflops[2] *= 2;
+  CHECK(ring_s() == Approx(whole_s + way_s - 0.025));
+  problem.fleet.gflops[2] /= 4;
+  CHECK(ring_s() == Approx(whole_s + way_s - 0.05));
+  problem.fleet.repeats.assign(16, 1);  // layers computed again make it longer
+  CHECK(ring_s() == Approx(whole_s + way_s - 0.075));
+
+  problem.near.overlap = true;  // then all of it is behind the next step
+  CHECK(ring_s() == Approx(whole_s));
+  problem.near.overlap = false;  // three sum in one go
+  CHECK(TrafficOf(problem, {0, 2, 1, 4, 3, 5, 6, 7}, 0, slots).ring_s ==
+        Approx(4 * (2000 * 0.0001 / 3 + kInside_s)));
+}
+
 TEST_CASE("Evaluator: the next step opens when the optimizer's is done", "[routing][cohorts]") {
   Workload work = TwoSlots();
   work.step_flops = {0.3 * kSecond};

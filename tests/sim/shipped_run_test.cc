@@ -50,7 +50,9 @@ TEST_CASE("Shipped scenarios: a step takes about as long as its plan said", "[si
   const VirtualOutcome outcome = (*run)->Run();
 
   CHECK(outcome.finished);
-  CHECK((*run)->checkers().state().predicted_step_s / outcome.step_s == Approx(1).margin(0.2));
+  // Two in each cohort: what the last pass hides of their sums is a twelfth of a step.
+  const double margin = std::string(name) == "two_clusters" ? 0.04 : 0.2;
+  CHECK((*run)->checkers().state().predicted_step_s / outcome.step_s == Approx(1).margin(margin));
 }
 
 }  // namespace
