@@ -88,7 +88,7 @@ void Evaluator::SendRound(double now, int32_t slot) {
   if (std::exchange(has_sent_[static_cast<size_t>(slot)], uint8_t{1}) != 0) return;
   for (size_t m = 0; m < round_ways_.size(); ++m) {
     const RoundMessages::Message& message = round_->messages[m];
-    if (message.from == slot) sharing_->Send(now, round_ways_[m], message.share, kNoEvent);
+    if (message.from == slot) sharing_->Send(now, round_ways_[m], message.share, kNoEvent, true);
   }
 }
 

@@ -1,10 +1,11 @@
 // What the deltas of outer rounds cost although inner steps hide them: until they are there they
 // share the lines with microbatches.
 //
-// At the boundary a replica hands its message to each other of its stage, all at once, and each of
-// them gets as much of its line as the one or two that microbatches have under way:
+// At the boundary a replica hands its message to each other of its stage, all at once. On its own
+// line they give way (LineSharing); on a line of those who get them they are others' deltas, each
+// of which gets as much as the one or two messages that microbatches have under way:
 //
-//   a line of one with 11 others, when a microbatch's message m comes
+//   a line of one that hears 11 others, when a microbatch's message m comes
 //
 //   plain     ▇▇▇▇ m              with a round   ▁▁▁▁▁▁▁▁▁▁▁▁ … ▁▁▁▁ m     a twelfth of the line
 //                                                ████████████ … ████ deltas  the other eleven

@@ -57,6 +57,7 @@ void LineSharing::CrossAt(End end, int32_t slot, Way& way) {
 void LineSharing::Reset(const Placement& placement) {
   slots_ = static_cast<int32_t>(placement.size());
   ways_.assign(slots_of_way_.size(), {});
+  urgent_.assign(placement.size(), 0);
   lines_.resize(2 * (2 * placement.size() + fleet_.line_s.size()));
   for (Line& line : lines_) line.ways.clear();
   messages_.clear();
@@ -70,20 +71,21 @@ void LineSharing::Reset(const Placement& placement) {
     const int32_t to = placement[static_cast<size_t>(to_slot)];
     Way& way = ways_[w];
     way.pair = fleet_.Pair(from, to);
+    way.sender = from_slot;
     way.link_s = fleet_.wire_s[way.pair];
     CrossAt({from, to, true}, from_slot, way);
     CrossAt({to, from, false}, to_slot, way);
   }
 }
 
-void LineSharing::Send(double now, int32_t way, double share, uint32_t tag) {
+void LineSharing::Send(double now, int32_t way, double share, uint32_t tag, bool yields) {
   if (free_messages_.empty()) {
     free_messages_.push_back(static_cast<int32_t>(messages_.size()));
     messages_.emplace_back();
   }
   const int32_t message = free_messages_.back();
   free_messages_.pop_back();
-  messages_[static_cast<size_t>(message)] = {share, tag, -1};
+  messages_[static_cast<size_t>(message)] = {share, tag, yields, -1};
   Way& w = At(way);
   if (w.first >= 0) {
     messages_[static_cast<size_t>(w.last)].next = message;
@@ -95,15 +97,18 @@ void LineSharing::Send(double now, int32_t way, double share, uint32_t tag) {
   w.payload_s = kNever;
   leading_.push_back(way);
   for (size_t i = 0; i < w.line_count; ++i) LineAt(w.lines[i]).ways.push_back(way);
-  Gather(way);
+  Gather(way, !w.yields);
   Share(now);
 }
 
 // The first message of the way begins to leave.
 void LineSharing::Lead(double now, int32_t way) {
   Way& w = At(way);
-  w.left = messages_[static_cast<size_t>(w.first)].share;
+  const Message& message = messages_[static_cast<size_t>(w.first)];
+  w.left = message.share;
   w.since = now;
+  w.yields = message.yields;
+  urgent_[static_cast<size_t>(w.sender)] += w.yields ? 0 : 1;
 }
 
 LineSharing::Left LineSharing::Leave() {
@@ -115,13 +120,19 @@ LineSharing::Left LineSharing::Leave() {
   const Left left{way, messages_[static_cast<size_t>(message)].tag};
   w.first = messages_[static_cast<size_t>(message)].next;
   free_messages_.push_back(message);
-  if (w.first >= 0) {  // as fast as the one before
+  const bool yielded = w.yields;
+  urgent_[static_cast<size_t>(w.sender)] -= yielded ? 0 : 1;
+  if (w.first >= 0) {
     Lead(now, way);
-    w.end = now + w.left * w.payload_s;
+    w.end = now + w.left * w.payload_s;  // as fast as the one before
+    if (w.yields != yielded) {
+      Gather(way, true);
+      Share(now);
+    }
     FindNext();
     return left;
   }
-  Gather(way);
+  Gather(way, !yielded);
   for (size_t i = 0; i < w.line_count; ++i) std::erase(LineAt(w.lines[i]).ways, way);
   std::erase(leading_, way);
   std::erase(set_ways_, way);
@@ -142,11 +153,20 @@ bool LineSharing::MayBeFull(const Line& line) const {
   return most > 1;
 }
 
-// The ways, and the lines that may be full, whom a change of this way reaches.
-void LineSharing::Gather(int32_t way) {
-  set_ways_ = {way};
+void LineSharing::Join(int32_t way) {
+  if (!std::exchange(At(way).in_set, true)) set_ways_.push_back(way);
+}
+
+// The ways, and the lines that may be full, whom a change of this way reaches. `changes_weights`:
+// of those of its sender that yield, as it begins or ends to be in their way.
+void LineSharing::Gather(int32_t way, bool changes_weights) {
+  set_ways_.clear();
   set_lines_.clear();
-  At(way).in_set = true;
+  Join(way);
+  if (changes_weights) {
+    for (const int32_t other : leading_)
+      if (At(other).yields && At(other).sender == At(way).sender) Join(other);
+  }
   for (size_t next = 0; next < set_ways_.size(); ++next) {
     const Way& w = At(set_ways_[next]);
     for (size_t i = 0; i < w.line_count; ++i) {
@@ -154,9 +174,7 @@ void LineSharing::Gather(int32_t way) {
       if (line.in_set || !MayBeFull(line)) continue;
       line.in_set = true;
       set_lines_.push_back(w.lines[i]);
-      for (const int32_t other : line.ways) {
-        if (!std::exchange(At(other).in_set, true)) set_ways_.push_back(other);
-      }
+      for (const int32_t other : line.ways) Join(other);
     }
   }
 }
@@ -187,7 +205,7 @@ void LineSharing::Freeze(int32_t way, double payload_s) {
     if (!line.in_set) continue;
     --line.active;
     line.left -= w.keeps_s[i] / payload_s;
-    line.keeps -= w.keeps_s[i];
+    line.keeps -= w.weight * w.keeps_s[i];
   }
 }
 
@@ -200,14 +218,17 @@ void LineSharing::Fill() {
     line.active = static_cast<int32_t>(line.ways.size());
   }
   for (const int32_t way : set_ways_) {
-    const Way& w = At(way);
+    Way& w = At(way);
+    w.weight = w.yields && urgent_[static_cast<size_t>(w.sender)] > 0 ? kYieldingShare : 1;
     for (size_t i = 0; i < w.line_count; ++i) {
-      if (LineAt(w.lines[i]).in_set) LineAt(w.lines[i]).keeps += w.keeps_s[i];
+      if (LineAt(w.lines[i]).in_set) LineAt(w.lines[i]).keeps += w.weight * w.keeps_s[i];
     }
   }
+  // The level, of seconds for weight 1, at which its link holds a way back.
+  const auto link_level = [&](int32_t way) { return At(way).weight * At(way).link_s; };
   by_link_ = set_ways_;
   std::stable_sort(by_link_.begin(), by_link_.end(),
-                   [&](int32_t a, int32_t b) { return At(a).link_s > At(b).link_s; });
+                   [&](int32_t a, int32_t b) { return link_level(a) > link_level(b); });
   size_t next = 0;
   double level = kNever;  // rounding must not make it rise
   while (true) {
@@ -221,13 +242,13 @@ void LineSharing::Fill() {
       const double line_s = line.left > 0 ? line.keeps / line.left : kNever;
       if (line_s > slowest) slowest = line_s, fullest = number;
     }
-    level = std::min(level, std::max(slowest, At(by_link_[next]).link_s));
-    if (fullest < 0 || At(by_link_[next]).link_s >= slowest) {
+    level = std::min(level, std::max(slowest, link_level(by_link_[next])));
+    if (fullest < 0 || link_level(by_link_[next]) >= slowest) {
       Freeze(by_link_[next], At(by_link_[next]).link_s);
       continue;
     }
     for (const int32_t way : LineAt(fullest).ways) {
-      if (!At(way).frozen) Freeze(way, std::max(level, At(way).link_s));
+      if (!At(way).frozen) Freeze(way, std::max(level / At(way).weight, At(way).link_s));
     }
   }
 }

@@ -13,6 +13,10 @@
 // equal messages over one line both take 2 a, and one that meets nobody what its link says, to the
 // bit. A change is worked out anew only among those that it reaches over lines that may be full.
 //
+// Deltas of a round (`yields`) have weight w = 1/16 while their sender has another message under
+// way: the transport lets them give way (wire/transport/bulk_sender.h). Their s_f is then what
+// others' would be, divided by w.
+//
 // A node's line is as fast as its fastest reading (node_lines.h), which says how fast it is at
 // least. It is believed to be in the way only where enough links read alike: windows of TCP and
 // providers' caps make every link slow by itself, and of such nodes nobody knows the line. What is
@@ -46,8 +50,8 @@ class LineSharing {
   void Reset(const Placement& placement);
 
   // Hands over `share` > 0 of a boundary payload; `tag` is what Leave gives back. Times do not
-  // decrease, and are not beyond NextEnd().
-  void Send(double now, int32_t way, double share, uint32_t tag);
+  // decrease, and are not beyond NextEnd(). `yields`: to what its sender has else.
+  void Send(double now, int32_t way, double share, uint32_t tag, bool yields = false);
 
   // When the next message has left its sender; infinite: none is under way.
   double NextEnd() const { return next_end_; }
@@ -69,10 +73,12 @@ class LineSharing {
   static constexpr int32_t kShownBy = 4;
   // A line that takes so many times as long as the node's fastest link is another.
   static constexpr double kFar = 2;
+  static constexpr double kYieldingShare = 1.0 / 16;  // as the simulator has it
 
   struct Message {
     double share = 0;
     uint32_t tag = 0;
+    bool yields = false;
     int32_t next = -1;  // on its way
   };
   struct Way {
@@ -80,12 +86,15 @@ class LineSharing {
     std::array<double, kLinesPerWayMax> keeps_s{};  // a
     size_t line_count = 0;
     size_t pair = 0;  // of nodes
+    int32_t sender = 0;
     double link_s = 0;
     int32_t first = -1, last = -1;  // of messages_
     double left = 0;                // of the first, as of `since`
     double since = 0;
     double payload_s = 0;  // s
     double end = kNever;
+    bool yields = false;  // its first message
+    double weight = 1;
     bool in_set = false;
     bool frozen = false;
   };
@@ -93,7 +102,7 @@ class LineSharing {
     std::vector<int32_t> ways;  // with a message under way, in the order in which they led
     bool in_set = false;
     double left = 0;     // while filling: 1 − what the frozen keep
-    double keeps = 0;    // a of those that are not
+    double keeps = 0;    // w · a of those that are not
     int32_t active = 0;  // how many those are
   };
 
@@ -115,7 +124,8 @@ class LineSharing {
   Line& LineAt(int32_t line) { return lines_[static_cast<size_t>(line)]; }
   void Cross(Way& way, int32_t line, double keeps_s);
   void Lead(double now, int32_t way);
-  void Gather(int32_t way);
+  void Join(int32_t way);
+  void Gather(int32_t way, bool changes_weights);
   bool MayBeFull(const Line& line) const;
   void Share(double now);
   void Fill();
@@ -132,6 +142,7 @@ class LineSharing {
   std::vector<Message> messages_;
   std::vector<int32_t> free_messages_;
   std::vector<int32_t> leading_;  // ways with a message, in the order in which they led
+  std::vector<int32_t> urgent_;   // by sender: of these, those that do not yield
   std::vector<int32_t> set_ways_, set_lines_;  // that a change reaches
   std::vector<int32_t> by_link_;               // those, slowest links first
   std::vector<double> next_s_;                 // [ways]

@@ -29,28 +29,32 @@ PlacementProblem TwoPipelines() {
 const Placement kInOrder = {0, 1, 2, 3};
 
 TEST_CASE("HeldUp: a round's messages take their part of the lines", "[routing][lines]") {
-  const PlacementProblem problem = TwoPipelines();
+  PlacementProblem problem = TwoPipelines();
   const auto step_s = [&](const RoundMessages& round) {
     return Evaluator(problem.workload, problem.fleet, Lines::kShared, &round).StepSeconds(kInOrder);
   };
   CHECK(step_s({}) == 4);
-  // A delta from 2 shares its line with the first step's gradient, from 3 s to 5 instead of 4, and
-  // with what goes to the loss in the second, from 6 s to 8 instead of 7.
-  CHECK(step_s({{{2, 3, 3}}, 1}) == 5);
-  CHECK(step_s({{{2, 3, 1}}, 1}) == 4.5);  // there at 5
-  CHECK(step_s({{{2, 3, 3}}, 3}) == 4);    // never sent
+  // What comes to 3 from 1, at 4 s, shares the line in with a delta from 2.
+  CHECK(step_s({{{2, 3, 3}}, 1}) > 4.4);
+  problem.workload.microbatches = {{0, {0, 2}}, {1, {0, 2}}};
+  CHECK(step_s({}) == 4);
+  // Now only 2 has other messages, to which its delta gives way: of the first step the gradient,
+  // which is there at 4 1/16 instead of 4, of the second both.
+  CHECK(step_s({{{2, 3, 3}}, 1}) == 4 + 1.5 / 16);
+  CHECK(step_s({{{2, 3, 1}}, 1}) == 4 + 0.5 / 16);  // there at 5
+  CHECK(step_s({{{2, 3, 3}}, 3}) == 4);             // never sent
 }
 
 TEST_CASE("HeldUp: what a round holds up is shared out among its steps", "[routing][lines]") {
   PlacementProblem problem = TwoPipelines();
-  // Both ways at once: as above, and the activation, too, shares the line in with a delta: there at
-  // 7 instead of 6. In all three seconds of four steps.
-  CHECK(HeldUpSeconds(problem, kInOrder, 4) == 0.75);
+  // Both ways at once: as above, and what comes to 2 or 3 shares the line in with a delta, whose
+  // sender has nothing else meanwhile: two messages take 2 s each instead of 1.
+  CHECK(HeldUpSeconds(problem, kInOrder, 4) == (2 + 3.0 / 16) / 4);
   problem.outer.fragments = 3;  // three rounds, each of which holds up one second
   CHECK(HeldUpSeconds(problem, kInOrder, 4) == 0.75);
   problem.outer.fragments = 1;
   problem.outer.inner_steps = 16;
-  CHECK(HeldUpSeconds(problem, kInOrder, 4) == 3.0 / 16);
+  CHECK(HeldUpSeconds(problem, kInOrder, 4) == (2 + 3.0 / 16) / 16);
   problem.outer.overlap_steps = 0;  // all wait for all of it, which is counted elsewhere
   CHECK(HeldUpSeconds(problem, kInOrder, 4) == 0);
 }

@@ -35,10 +35,10 @@ Scenario AllOnAuto() {
   return scenario;
 }
 
-// Bytes limit it: a payload takes 0.2 s between the cities, a pass some hundredths.
+// Bytes limit it: a payload takes 0.4 s between the cities, a pass some hundredths.
 Scenario NarrowCities(DeltaCodec codec) {
   Scenario scenario = TwoCities();
-  for (PathSpec& path : scenario.network.paths) path.bytes_per_s /= 10;
+  for (PathSpec& path : scenario.network.paths) path.bytes_per_s /= 20;
   scenario.run.pipeline.slow_link_codec = codec;
   return scenario;
 }

@@ -11,9 +11,9 @@ namespace skerry {
 namespace {
 
 TEST_CASE("Held up plans: a predicted step has its part of what hidden rounds hold up", "[plan]") {
-  PlannerInput input = InputOf(DrawNodes(8, 3));
-  input.config.outer.inner_steps = 8;
-  input.config.outer.overlap_steps = 8;
+  PlannerInput input = InputOf(DrawNodes(12, 2));
+  input.config.outer.inner_steps = 4;
+  input.config.outer.overlap_steps = 4;
   input.config.outer.codec = DeltaCodec::kNone;
   const auto run = MakePlan(input);
   REQUIRE(run.ok());
