@@ -88,13 +88,28 @@ TEST_CASE("GiveWay: figures", "[.figures]") {
         const Line line{mbps * 125e3, Duration::Micros(500) * rtt_ms, {}};
         const auto [alone, equal, yields] = Compare(line, Duration::Millis(rest_ms));
         std::printf(
-            "%5.0f Mbit/s, %3d ms, every %3d ms: alone %.3f s, equal %.3f, yields %.3f; deltas "
-            "have "
-            "%.2f and %.2f of the line\n",
+            "%5.0f Mbit/s, %3d ms, every %3d ms: alone %.3f s, equal %.3f, yields %.3f; "
+            "deltas have %.2f and %.2f of the line\n",
             mbps, rtt_ms, rest_ms, alone.activation_s, equal.activation_s, yields.activation_s,
             equal.deltas_bytes_per_s / line.bytes_per_s,
             yields.deltas_bytes_per_s / line.bytes_per_s);
       }
+}
+
+// The same with deltas to several peers at once, as in a round.
+TEST_CASE("GiveWay: figures of rounds", "[.figures]") {
+  for (const double mbps : {20.0, 100.0})
+    for (const size_t peers : {1, 4, 11}) {
+      const Line line{mbps * 125e3, Duration::Millis(20), {}};
+      World alone(line, 1 + peers), equal(line, 1 + peers), yields(line, 1 + peers);
+      for (World::Pair& pair : alone.pairs()) pair.rests = true;
+      equal.gives_way = false;
+      const auto activation_s = [](World& world) {
+        return Share(world, Duration::Millis(500)).activation_s;
+      };
+      std::printf("%5.0f Mbit/s, 40 ms, deltas to %2zu: alone %.3f s, equal %.3f, yields %.3f\n",
+                  mbps, peers, activation_s(alone), activation_s(equal), activation_s(yields));
+    }
 }
 
 }  // namespace

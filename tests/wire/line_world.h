@@ -80,6 +80,7 @@ class World {
     return static_cast<double>(first().received - before) / (now_ - begin).seconds();
   }
   Line& line() { return line_; }
+  std::vector<Pair>& pairs() { return pairs_; }
   Pair& first() { return pairs_.front(); }
   Pair& second() { return pairs_.at(1); }
   Duration queue_back;
