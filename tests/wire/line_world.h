@@ -47,7 +47,9 @@ class World {
   };
 
   explicit World(Line line, size_t pairs = 1) : line_(line), pairs_(pairs) {
+    uint64_t session = 0;
     for (Pair& pair : pairs_) {
+      pair.sender = BulkSender(++session);
       for (StripeId i = 0; i < 4; ++i) pair.sender.OpenStripe(now_, i);
       pair.sender.OpenStripe(now_, kSignalStripe);
     }
@@ -86,7 +88,8 @@ class World {
   Duration queue_back;
   Duration bunch;  // answers come at its multiples only
   double clock_rate = 1;
-  bool gives_way = true;  // as Transport::FlushBulk has it
+  bool shares = true;  // as Transport::FlushBulk does
+  const SenderLine& sender_line() const { return sender_line_; }
   const CongestionWindow& window() const { return pairs_.front().sender.window(); }
   Instant now() const { return now_; }
   Duration Queue() const { return std::max(line_.free - now_, Duration()); }
@@ -99,20 +102,33 @@ class World {
   };
 
   void Turn() {
-    const bool is_urgent = std::ranges::any_of(
-        pairs_, [](const Pair& pair) { return pair.sender.Waits(TrafficClass::kActivation); });
     for (Pair& pair : pairs_) {
       while (!pair.rests && pair.sender.Unfinished(pair.traffic) < 4)
         Offer(pair, pair.traffic, 1 << 20);
-      pair.sender.GiveWay(now_, gives_way && is_urgent);
+      pair.sender.BeginTurn(sender_line_.CommonQueue(static_cast<uint64_t>(&pair - pairs_.data())));
       if (const auto probe = pair.sender.ProbeDue(now_))
         events_.emplace(Cross(pair, 100), Event{&pair, EncodeLink(*probe)});
-      while (auto next = pair.sender.Next(now_)) {
-        const Instant at = Cross(pair, next->bytes.size());
-        events_.emplace(at, Event{&pair, std::move(next->bytes)});
-      }
     }
+    std::vector<Pair*> active;
+    std::vector<SenderLine::Pair> pairs;
+    for (Pair& pair : pairs_) {
+      if (!shares)
+        while (Send(pair) > 0) {
+        }
+      if (pair.sender.IsIdle()) continue;
+      active.push_back(&pair);
+      pairs.push_back(pair.sender.InSenderLine());
+    }
+    if (shares) sender_line_.Share(now_, pairs, [&](size_t i) { return Send(*active[i]); });
     Advance();
+  }
+  int64_t Send(Pair& pair) {
+    auto next = pair.sender.Next(now_);
+    if (!next) return 0;
+    const auto bytes = static_cast<int64_t>(next->bytes.size());
+    const Instant at = Cross(pair, next->bytes.size());
+    events_.emplace(at, Event{&pair, std::move(next->bytes)});
+    return bytes;
   }
   Instant Cross(Pair& pair, size_t bytes) {
     const Instant at = line_.Cross(now_, bytes);
@@ -152,7 +168,12 @@ class World {
     } else if (const auto* acks = std::get_if<AcksMessage>(&*message)) {
       pair.sender.OnAcks(now_, *acks);
     } else if (const auto* probe = std::get_if<ProbeMessage>(&*message)) {
-      if (probe->is_echo) return pair.sender.OnEcho(now_, *probe);
+      if (probe->is_echo) {
+        const auto reading = pair.sender.OnEcho(now_, *probe);
+        if (reading && shares)
+          sender_line_.OnProbe(now_, static_cast<uint64_t>(&pair - pairs_.data()), *reading);
+        return;
+      }
       const auto arrived =
           static_cast<int64_t>((now_ - Instant()).seconds() * clock_rate * 1e9) + 77'000'000'000;
       events_.emplace(Back(), Event{&pair, EncodeLink(EchoOf(*probe, arrived))});
@@ -160,6 +181,7 @@ class World {
   }
 
   Line line_;
+  SenderLine sender_line_;
   std::vector<Pair> pairs_;
   Payload payload_ = MakePayload(Bytes(1 << 20, 3));
   Instant now_;

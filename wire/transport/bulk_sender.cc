@@ -71,23 +71,26 @@ bool BulkSender::ActivationsMatter(Instant now) const {
   return last_activation_ && now - *last_activation_ < kActivationsMatterFor;
 }
 
-void BulkSender::GiveWay(Instant now, bool others_are_urgent) {
-  const bool can_wait = !Waits(TrafficClass::kActivation) &&
-                        Unfinished(TrafficClass::kDelta) + Unfinished(TrafficClass::kState) > 0;
-  if (yields_ == (others_are_urgent && can_wait)) return;
-  Window().OnIdle(now);
-  carried_.OnIdle();
-  yields_ = !yields_;
-}
-
 bool BulkSender::Waits(TrafficClass traffic) const {
   return !queues_[At(traffic)].empty() || !again_[At(traffic)].empty();
 }
 
-// What yields does not claim more than it would if it did not, once that is known.
-int64_t BulkSender::WindowBytes() const {
-  const bool is_bounded = yields_ && !usual_.is_starting();
-  return is_bounded ? std::min(yielding_.bytes(), usual_.bytes()) : window().bytes();
+void BulkSender::BeginTurn(const SenderLine::Common& common) {
+  look_again_.reset();
+  if (!std::exchange(was_asked_, transfers_.empty())) {
+    window_.OnHeldBack();
+    limit_ = CongestionWindow::Limit::kNothing;
+  }
+  if (!transfers_.empty()) window_.OnCommonQueue(common.since, common.queue);
+}
+
+SenderLine::Pair BulkSender::InSenderLine() const {
+  SenderLine::Pair pair;
+  pair.in_line = InLine();
+  pair.is_near = window_.round_trip().value_or(Duration()) < SenderLine::kNear;
+  const bool only_data = Unfinished(TrafficClass::kData) == transfers_.size();
+  pair.is_urgent = Waits(TrafficClass::kActivation) || only_data;
+  return pair;
 }
 
 size_t BulkSender::Unfinished(TrafficClass traffic) const {
@@ -182,14 +185,15 @@ std::map<StripeId, BulkStripe>::iterator BulkSender::StripeFor(Instant now, Traf
 }
 
 std::optional<BulkSender::Transmission> BulkSender::Next(Instant now) {
-  const int64_t line_room = WindowBytes() - InLine();
-  const int64_t room = std::min(line_room, kWindowsUnderWay * WindowBytes() - under_way_bytes_);
+  was_asked_ = true;
+  const int64_t line_room = window_.bytes() - InLine();
+  const int64_t room = std::min(line_room, kWindowsUnderWay * window_.bytes() - under_way_bytes_);
   look_again_.reset();
   using Limit = CongestionWindow::Limit;
   limit_ = Limit::kNothing;
   if (transfers_.empty()) return std::nullopt;
   if (room <= 0) limit_ = line_room <= 0 ? Limit::kWindow : Limit::kConnections;
-  if (room <= -std::max(WindowBytes() / 4, 2 * window().ChunkBytes())) return std::nullopt;
+  if (room <= -std::max(window_.bytes() / 4, 2 * window().ChunkBytes())) return std::nullopt;
   look_again_ = now + BulkStripe::kReachesKernel;
   if (now < pace_.until()) {
     look_again_ = std::min(*look_again_, pace_.until());
@@ -229,7 +233,7 @@ void BulkSender::Space(Instant now, const Chunk& chunk, int64_t line_room) {
   if (starts && is_urgent) return;
   // A near line's window is a chunk or two, which cannot be spaced.
   const bool is_near = window().round_trip().value_or(Duration()) < kNearRoundTrip;
-  const int64_t bytes = WindowBytes() + (is_near ? 2 * window().ChunkBytes() : 0);
+  const int64_t bytes = window_.bytes() + (is_near ? 2 * window().ChunkBytes() : 0);
   if (!starts && !refills_from_ && line_room > bytes / 2) refills_from_ = next_serial_;
   const double times = refills_from_ && !is_urgent && !is_near ? 1 : kPaceOfWindow;
   pace_.OnSent(now, chunk.bytes, times * static_cast<double>(bytes), window().smoothed());
@@ -300,7 +304,7 @@ void BulkSender::Acknowledge(Instant now, uint64_t serial) {
     chunk = sent->second.chunk;
     if (refills_from_ && serial >= *refills_from_) refills_from_.reset();
     newest_come_ = std::max(newest_come_, sent->second.at);
-    Window().OnChunk(now - sent->second.at);
+    window_.OnChunk(now - sent->second.at);
     Free(sent->second);
     if (const auto stripe = stripes_.find(sent->second.stripe); stripe != stripes_.end())
       stripe->second.OnHeard(now);
@@ -338,13 +342,10 @@ void BulkSender::OnAcks(Instant now, const AcksMessage& acks) {
   const int64_t room =
       std::clamp<int64_t>(acks.credit_bytes - acks.received_bytes, 0, BulkReceiver::kCreditBytes);
   credit_bytes_ = std::max(credit_bytes_, arrived_bytes_ + room);
-  // What left by the usual window says nothing of the one that yields.
-  const bool drains = yields_ && in_line > 2 * (WindowBytes() + window().ChunkBytes());
-  const auto limit = drains ? CongestionWindow::Limit::kNothing : limit_;
-  Window().OnDelivered(now, acks.received_bytes, Instant::FromNanos(acks.at_nanos), limit, in_line);
-  if (!yields_) carried_.OnDelivered(acks.received_bytes, Instant::FromNanos(acks.at_nanos));
+  window_.OnDelivered(now, acks.received_bytes, Instant::FromNanos(acks.at_nanos), limit_, in_line);
+  carried_.OnDelivered(acks.received_bytes, Instant::FromNanos(acks.at_nanos));
   if (transfers_.empty()) {
-    Window().OnIdle(now);
+    window_.OnIdle(now);
     carried_.OnIdle();
   }
   held_rounds_ = window().IsHeldByTcp() ? held_rounds_ + 1 : 0;

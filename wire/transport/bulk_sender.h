@@ -10,9 +10,7 @@
 // A stripe that acknowledges nothing for a long time, or is gone, loses its chunks to the others.
 // What was sent twice is recognised by the receiver.
 //
-// While other pairs of the process have activations that wait to leave, this one's deltas and
-// states go by a window of their own that gives way (GiveWay): a sender's line is shared by its
-// pairs.
+// Pairs of a process share its line: sender_line.h says when one of them may send.
 //
 // Pure; not thread-safe. Bounded by the courier's outbox, which feeds it, and the window.
 #pragma once
@@ -32,6 +30,7 @@
 #include "wire/transport/carried_rate.h"
 #include "wire/transport/link_message.h"
 #include "wire/transport/pace.h"
+#include "wire/transport/sender_line.h"
 #include "wire/transport/window.h"
 
 namespace skerry {
@@ -58,9 +57,8 @@ class BulkSender {
   void CloseStripe(StripeId stripe);
   bool HasStripe(StripeId stripe) const { return stripes_.contains(stripe); }
 
-  // Whether other pairs have activations of which not all has left (Waits). What measures a line
-  // (kData) does not give way: it would find the line slow.
-  void GiveWay(Instant now, bool others_are_urgent);
+  // Before it may be asked for chunks, or is not since others go first.
+  void BeginTurn(const SenderLine::Common& common);
 
   // The next chunk to put on the wire; it counts as under way. nullopt: nothing may go now.
   struct Transmission {
@@ -76,7 +74,8 @@ class BulkSender {
   // What the kernel says of this connection: what is in the line, and whether it takes more.
   // Without that (nullopt), all that is not acknowledged counts as in the line.
   void OnReading(Instant now, StripeId stripe, std::optional<ConnectionReading> reading);
-  void OnEcho(Instant now, const ProbeMessage& probe);
+  // nullopt: it is none of this process's.
+  std::optional<SenderLine::Reading> OnEcho(Instant now, const ProbeMessage& probe);
 
   // A probe for the control connection, if one is due.
   std::optional<ProbeMessage> ProbeDue(Instant now);
@@ -93,7 +92,9 @@ class BulkSender {
   bool Waits(TrafficClass traffic) const;
   bool IsIdle() const { return transfers_.empty(); }
   int64_t under_way_bytes() const { return under_way_bytes_; }
-  const CongestionWindow& window() const { return yields_ ? yielding_ : usual_; }
+  uint64_t session() const { return session_; }
+  SenderLine::Pair InSenderLine() const;
+  const CongestionWindow& window() const { return window_; }
   double carried_bytes_per_s() const { return carried_.best(); }  // 0: not known
   // Since when nothing gets through, if it is longer than kStalledAfter.
   std::optional<Instant> StalledSince(Instant now) const;
@@ -126,8 +127,6 @@ class BulkSender {
   std::map<StripeId, BulkStripe>::iterator StripeFor(Instant now, TrafficClass traffic,
                                                      std::optional<StripeId> except = {});
   bool ActivationsMatter(Instant now) const;
-  CongestionWindow& Window() { return yields_ ? yielding_ : usual_; }
-  int64_t WindowBytes() const;
   Bytes Assemble(const Chunk& chunk, uint64_t serial);
   void Free(const Sent& sent);
   std::map<uint64_t, Sent>::iterator GiveUp(std::map<uint64_t, Sent>::iterator at);
@@ -148,17 +147,12 @@ class BulkSender {
   std::map<uint64_t, Sent> sent_;       // by serial, under way
   std::map<uint64_t, Chunk> given_up_;  // sent again since; an acknowledgement still counts
   std::map<StripeId, BulkStripe> stripes_;
-  CongestionWindow usual_, yielding_{CongestionWindow::Claim::kYields};
-  bool yields_ = false;
+  CongestionWindow window_;
   Pace pace_;
   // With this serial an almost empty line began to be filled; until it, or a later one, has come.
   std::optional<uint64_t> refills_from_;
   CarriedRate carried_;
-  struct Probed {
-    int64_t in_line = 0;
-    bool yields = false;  // it left by that window
-  };
-  std::map<int64_t, Probed> probed_;  // by the time when the probe left
+  std::map<int64_t, int64_t> probed_;  // what was in the line, by the time when the probe left
   int64_t under_way_bytes_ = 0;
   int64_t new_bytes_ = 0;      // cut so far
   int64_t arrived_bytes_ = 0;  // of these, acknowledged
@@ -171,6 +165,7 @@ class BulkSender {
   Instant progress_;  // the last acknowledgement, or when there began to be something to wait for
   std::optional<Instant> last_activation_;
   std::optional<Instant> began_, next_probe_, look_again_;
+  bool was_asked_ = true;  // since BeginTurn, or it had nothing
 };
 
 }  // namespace skerry

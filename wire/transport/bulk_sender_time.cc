@@ -20,19 +20,18 @@ constexpr Duration kProbeLeast = Duration::Millis(5), kProbeMost = Duration::Mil
 
 }  // namespace
 
-void BulkSender::OnEcho(Instant now, const ProbeMessage& probe) {
+std::optional<SenderLine::Reading> BulkSender::OnEcho(Instant now, const ProbeMessage& probe) {
   const Instant sent = Instant::FromNanos(probe.sent_nanos);
-  if (sent > now) return;
+  if (sent > now) return std::nullopt;
   short_chunks_ = !probe.asks_short;
   std::optional<Duration> way;
   if (probe.arrived_nanos >= 0) way = Duration::Nanos(probe.arrived_nanos - probe.sent_nanos);
   const auto found = probed_.find(probe.sent_nanos);
-  const Probed probed = found == probed_.end() ? Probed{InLine(), yields_} : found->second;
+  const int64_t in_line = found == probed_.end() ? InLine() : found->second;
   probed_.erase(probed_.begin(), probed_.upper_bound(probe.sent_nanos));
-  usual_.NotePath(now, now - sent, way);
-  yielding_.NotePath(now, now - sent, way);
-  // What one window had let go is no queue of the other's.
-  (probed.yields ? yielding_ : usual_).OnProbe(now, now - sent, way, probed.in_line);
+  window_.NotePath(now, now - sent, way);
+  window_.OnProbe(now, now - sent, way, in_line);
+  return SenderLine::Reading{sent, *window_.round_trip(), window_.QueueOf(now - sent, way)};
 }
 
 std::optional<ProbeMessage> BulkSender::ProbeDue(Instant now) {
@@ -54,7 +53,7 @@ std::optional<ProbeMessage> BulkSender::ProbeDue(Instant now) {
   next_probe_ = now + std::clamp(every, kProbeLeast, kProbeMost);
   const int64_t nanos = (now - Instant()).nanos();
   if (probed_.size() >= kProbesMost) probed_.erase(probed_.begin());
-  probed_[nanos] = {InLine(), yields_};
+  probed_[nanos] = InLine();
   return ProbeMessage{nanos, false, true, -1, true};
 }
 

@@ -252,13 +252,10 @@ void Transport::SetLimits(double up_bytes_per_s, double down_bytes_per_s) {
 
 void Transport::Send(OutgoingFrame frame) {
   if (frame.in_chunks) {
-    const NodeId peer = frame.to;
-    Link& link = LinkTo(peer);
-    link.sender.Enqueue(Now(), std::move(frame));
+    active_.insert(frame.to);
     ++counters_.frames_sent;
-    active_.insert(peer);
-    Pump(peer, link);
-    return;
+    LinkTo(frame.to).sender.Enqueue(Now(), std::move(frame));
+    return;  // it leaves with the next Flush, when all that could go first is known
   }
   const bool is_first = !waiting_.contains(frame.to);
   if (is_first && TrySend(frame) == SendResult::kSent) return SendTwin(frame);

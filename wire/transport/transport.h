@@ -235,7 +235,8 @@ class Transport {
   // ---- bulk (transport_bulk.cc) ----
   Link& LinkTo(const NodeId& peer);
   void ReadConnections(Link& link);
-  void Pump(const NodeId& peer, Link& link);
+  void PrepareToSend(const NodeId& peer, Link& link);
+  int64_t SendChunk(const NodeId& peer, Link& link);  // its bytes; 0: none may go
   void PrepareStripes(const NodeId& peer, Link& link);
   void OpenStripe(const NodeId& peer, Link& link, StripeId stripe);
   void TendSilent(const NodeId& peer, Link& link);
@@ -326,6 +327,7 @@ class Transport {
       peer_of_key_;  // of whom is allowed, by key in hexadecimal
   std::map<NodeId, Link> links_;
   std::set<NodeId> active_;    // whose links have something to do
+  SenderLine sender_line_;     // that they share
   bool bulk_is_full_ = false;  // a connection took no more
   uint64_t session_ = 0;       // the last one of a link's sender
   TokenBucket up_, down_;

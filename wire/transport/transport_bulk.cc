@@ -138,7 +138,7 @@ void Transport::ReadConnections(Link& link) {
     link.sender.OnReading(now, stripe, ReadConnection(descriptor));
 }
 
-void Transport::Pump(const NodeId& peer, Link& link) {
+void Transport::PrepareToSend(const NodeId& peer, Link& link) {
   PrepareStripes(peer, link);
   // Before the chunks: the first of all probes shall meet no queue of ours.
   if (const auto probe = link.sender.ProbeDue(Now())) {
@@ -147,6 +147,10 @@ void Transport::Pump(const NodeId& peer, Link& link) {
     SendOverStripe(peer, link, over, EncodeLink(*probe));
   }
   ReadConnections(link);
+  link.sender.BeginTurn(sender_line_.CommonQueue(link.sender.session()));
+}
+
+int64_t Transport::SendChunk(const NodeId& peer, Link& link) {
   const auto pair = pairs_.find(peer);
   const bool relayed = UsesRelay(peer) && !(pair != pairs_.end() && pair->second.punch.stands());
   while (!relayed || link.sender.under_way_bytes() < kRelayedUnderWayMax) {
@@ -154,7 +158,7 @@ void Transport::Pump(const NodeId& peer, Link& link) {
     const auto next = link.sender.Next(Now());
     if (!next) break;
     const SendResult result = SendOverStripe(peer, link, next->stripe, next->bytes);
-    if (result == SendResult::kSent) continue;
+    if (result == SendResult::kSent) return static_cast<int64_t>(next->bytes.size());
     link.sender.TakeBack(next->serial);
     if (result == SendResult::kNoWay) {
       link.sender.CloseStripe(next->stripe);
@@ -163,6 +167,7 @@ void Transport::Pump(const NodeId& peer, Link& link) {
     bulk_is_full_ = true;
     break;
   }
+  return 0;
 }
 
 void Transport::Redial(const NodeId& peer, Link& link) {
@@ -225,23 +230,24 @@ void Transport::SendAcks(const NodeId& peer, Link& link) {
   }
 }
 
-// Whom an activation waits for comes first, and what others get gives way: all pairs share
-// this process's line, and its limit where there is one.
 bool Transport::FlushBulk() {
   bulk_is_full_ = false;
-  std::vector<NodeId> peers(active_.begin(), active_.end());
-  const auto others = std::ranges::stable_partition(peers, [this](const NodeId& peer) {
-    return LinkTo(peer).sender.Waits(TrafficClass::kActivation);
-  });
-  const bool is_urgent = others.begin() != peers.begin();
-  for (const NodeId& peer : peers) {
+  std::vector<std::pair<NodeId, Link*>> links;
+  std::vector<SenderLine::Pair> pairs;
+  for (const NodeId& peer : std::vector<NodeId>(active_.begin(), active_.end())) {
     Link& link = LinkTo(peer);
-    link.sender.GiveWay(Now(), is_urgent);
     SendAcks(peer, link);
     TendSilent(peer, link);
-    Pump(peer, link);
-    if (link.sender.IsIdle() && !link.receiver.OwesAcks()) active_.erase(peer);
+    PrepareToSend(peer, link);
+    if (!link.sender.IsIdle()) {
+      links.emplace_back(peer, &link);
+      pairs.push_back(link.sender.InSenderLine());
+    } else if (!link.receiver.OwesAcks()) {
+      active_.erase(peer);
+    }
   }
+  sender_line_.Share(Now(), pairs,
+                     [&](size_t i) { return SendChunk(links[i].first, *links[i].second); });
   return bulk_is_full_;
 }
 
@@ -354,7 +360,10 @@ void Transport::OnLinkPart(const Origin& origin, std::span<const uint8_t> part,
     if (!probe->is_echo)
       return Answer(origin, EncodeLink(EchoOf(*probe, (Now() - Instant()).nanos())));
     const auto link = links_.find(origin.peer);
-    if (link != links_.end()) link->second.sender.OnEcho(Now(), *probe);
+    if (link == links_.end()) return;
+    BulkSender& sender = link->second.sender;
+    if (const auto reading = sender.OnEcho(Now(), *probe))
+      sender_line_.OnProbe(Now(), sender.session(), *reading);
   } else if (const auto* attach = std::get_if<AttachMessage>(&*message)) {
     if (!origin.relayed) OnAttach(origin, *attach);
   } else if (const auto* want = std::get_if<WantMessage>(&*message)) {

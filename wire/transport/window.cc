@@ -67,6 +67,10 @@ Duration CongestionWindow::RoundsQueue() const {
   return std::clamp(usual(ways_now_) - *shortest_way_, least / 4, both);
 }
 
+Duration CongestionWindow::OwnOf(Duration queue) const {
+  return std::max(queue - common_.value_or(Duration()), Duration());
+}
+
 void CongestionWindow::NotePath(Instant now, Duration round_trip, std::optional<Duration> way) {
   shortest_ = round_trips_.Add(now, round_trip);
   const Instant sent = now - round_trip;
@@ -79,10 +83,11 @@ void CongestionWindow::NotePath(Instant now, Duration round_trip, std::optional<
 
 void CongestionWindow::OnProbe(Instant now, Duration round_trip, std::optional<Duration> way,
                                int64_t in_line) {
+  if (!common_ || now - round_trip < common_since_) return;
   if (!held_up_) ++round_probes_;
   round_trips_now_.Add(round_trip);
   if (way) ways_now_.Add(*way);
-  const Duration queue = QueueOf(round_trip, way);
+  const Duration queue = OwnOf(QueueOf(round_trip, way));
   // A lost packet makes probes come late too, but then all at once, the last of them in time.
   if (queue <= Target() * 2) {
     queued_since_.reset();
@@ -98,15 +103,31 @@ void CongestionWindow::OnChunk(Duration took) {
 }
 
 void CongestionWindow::OnIdle(Instant now) {
-  idle_since_ = now;
-  round_began_.reset();
-  first_bytes_ = -1;
-  limit_ = Limit::kNothing;
+  if (!rests_) idle_since_ = now;
+  rests_ = true;
   chunk_time_ = Duration();
+}
+
+// As if there had been no rest: what goes in short bursts would have no whole round otherwise.
+void CongestionWindow::Resume(Instant now, int64_t received_bytes, Instant at) {
+  queued_since_.reset();
+  const Duration rest = now - *idle_since_;
+  if (round_began_ && rest < kRested) {
+    round_began_ = *round_began_ + rest;
+    first_at_ = first_at_ + (at - last_at_);
+    first_bytes_ += received_bytes - last_bytes_;
+    last_at_ = at;
+    last_bytes_ = received_bytes;
+  } else {
+    round_began_.reset();
+    first_bytes_ = -1;
+    limit_ = Limit::kNothing;
+  }
 }
 
 void CongestionWindow::OnDelivered(Instant now, int64_t received_bytes, Instant at, Limit limit,
                                    int64_t in_line) {
+  if (std::exchange(rests_, false)) Resume(now, received_bytes, at);
   limit_ = std::max(limit_, limit);
   most_in_line_ = std::max(most_in_line_, in_line);
   if (first_bytes_ < 0) {
@@ -140,9 +161,12 @@ void CongestionWindow::EndRound(Instant now) {
   const double seconds = (last_at_ - first_at_).seconds();
   const double rate =
       seconds > 1e-4 ? static_cast<double>(last_bytes_ - first_bytes_) / seconds : 0;
-  const Duration queue = RoundsQueue();
-  if (limit_ != Limit::kNothing && rate > 0) {
+  const Duration queue = OwnOf(RoundsQueue());
+  if ((held_back_ || limit_ != Limit::kNothing) && rate > 0)
     rate_ = rate_ == 0 ? rate : rate_ + (rate - rate_) / (starting_ ? 2 : 4);
+  if (held_back_) {
+    if (!starting_ && rate > 0 && queue > Target()) Follow(queue, rate);
+  } else if (limit_ != Limit::kNothing && rate > 0) {
     held_ = queue < Target() && (limit_ == Limit::kConnections ||
                                  static_cast<double>(window_) > kHeldShare * Holds(rate));
     stuck_rounds_ =
@@ -158,15 +182,14 @@ void CongestionWindow::EndRound(Instant now) {
   round_trips_now_ = ways_now_ = Quickest();
   round_probes_ = 0;
   limit_ = Limit::kNothing;
+  held_back_ = false;
   most_before_ = std::exchange(most_in_line_, 0);
   first_bytes_ = last_bytes_;
   first_at_ = last_at_;
 }
 
-// A chunk is indivisible: where it takes longer than the target, that is the target. The rate of
-// what yields says nothing of the line.
+// A chunk is indivisible: where it takes longer than the target, that is the target.
 Duration CongestionWindow::Target() const {
-  if (yields_) return kYieldingQueue;
   if (rate_ <= 0) return kTargetQueue;
   return std::max(kTargetQueue, Duration::Seconds(static_cast<double>(ChunkBytes()) / rate_ / 2));
 }
@@ -177,7 +200,7 @@ double CongestionWindow::Holds(double rate) const {
 }
 
 int64_t CongestionWindow::InUse() const {
-  return std::min(window_, std::max({most_in_line_, most_before_, least_bytes_}));
+  return std::min(window_, std::max({most_in_line_, most_before_, kLeastBytes}));
 }
 
 // Of what was in the line when this probe left so much fills it; the rest was the queue it met.
@@ -188,7 +211,7 @@ void CongestionWindow::EndStart(Duration queue, int64_t in_line) {
   empty_rounds_ = 0;
   const double share = (*shortest_ + Target()).seconds() / (*shortest_ + queue).seconds();
   const double fits = kStillGrows * share * static_cast<double>(in_line);
-  window_ = std::clamp(static_cast<int64_t>(fits), least_bytes_, window_);
+  window_ = std::clamp(static_cast<int64_t>(fits), kLeastBytes, window_);
 }
 
 void CongestionWindow::StartAnew() {
@@ -215,7 +238,7 @@ void CongestionWindow::Follow(Duration queue, double rate) {
     if (window > kHeldMost * Holds(rate)) change = 0;
   }
   shrunk_ = change < -kSmallShrink;
-  window_ = std::clamp(static_cast<int64_t>(window * (1 + change)), least_bytes_, kMostBytes);
+  window_ = std::clamp(static_cast<int64_t>(window * (1 + change)), kLeastBytes, kMostBytes);
 }
 
 int64_t CongestionWindow::BurstBytes() const {

@@ -15,9 +15,8 @@
 // more is under way than the rate explains; after a rest more gently, as it may have come near the
 // line.
 //
-// What gives way (Claim::kYields) is content with half that queue, so that whoever keeps the usual
-// one on a line that both cross takes nearly all of it; where nobody does, it grows as others do
-// (the idea of LEDBAT and of scavengers, as in RFC 6297).
+// Of a queue that other pairs of the process meet as well only what is beyond it counts: that one
+// is looked after together (sender_line.h).
 //
 // Where TCP itself holds bytes back (a lossy line and cubic, or a full window of one connection)
 // the queue stays empty while more is under way than the line can hold. Then more connections help,
@@ -41,33 +40,34 @@ class CongestionWindow {
   static constexpr int64_t kLeastBytes = 16 << 10;
   static constexpr int64_t kMostBytes = int64_t{64} << 20;
   static constexpr Duration kTargetQueue = Duration::Millis(3);
-  static constexpr int64_t kYieldingBytes = 4 << 10;  // the least, and at first, where it yields
-  static constexpr Duration kYieldingQueue = Duration::Micros(1500);
   static constexpr Duration kBurstTime = Duration::Millis(4);
   // The least: six full segments of Ethernet, with all that a chunk has around it (97 bytes).
   static constexpr int64_t kChunkLeast = 6 * 1448 - 97, kChunkMost = 64 << 10;
   static constexpr int64_t kBurstMost = 256 << 10;
   static constexpr Duration kForgetRoundTrip = Duration::Seconds(60);
 
-  enum class Claim : uint8_t { kUsual, kYields };
-  explicit CongestionWindow(Claim claim = Claim::kUsual)
-      : least_bytes_(claim == Claim::kYields ? kYieldingBytes : kLeastBytes),
-        yields_(claim == Claim::kYields),
-        window_(yields_ ? kYieldingBytes : kFirstBytes) {}
-
   // A probe came back: how far it is. `way`: how long it took to get there, by two clocks that do
   // not agree.
   void NotePath(Instant now, Duration round_trip, std::optional<Duration> way);
-  // And what it met, if it left while this window was the pair's; after NotePath. `in_line`: bytes
-  // that were in the line when it left.
+  // And what it met; after NotePath. `in_line`: bytes that were in the line when it left.
   void OnProbe(Instant now, Duration round_trip, std::optional<Duration> way, int64_t in_line);
+  // What a probe that took so long met on the way; after NotePath.
+  Duration QueueOf(Duration round_trip, std::optional<Duration> way) const;
+  // Of that, probes of other pairs meet so much as well. nullopt: not known yet, so that it says
+  // nothing, nor does a probe that left before `since`.
+  void OnCommonQueue(Instant since, std::optional<Duration> queue) {
+    common_since_ = since;
+    common_ = queue;
+  }
+  // Other pairs keep more from being sent: in this round it is not seen what the window lets go.
+  void OnHeldBack() { held_back_ = true; }
   // What kept more from being sent since the last acknowledgement; the last of these counts.
   enum class Limit : uint8_t { kNothing, kConnections, kWindow };
   // The receiver had so many bytes all in all at this time of its clock; so many were in the line.
   void OnDelivered(Instant now, int64_t received_bytes, Instant at, Limit limit, int64_t in_line);
   // How long a chunk took from its sending to its acknowledgement.
   void OnChunk(Duration took);
-  // Nothing was under way, or not by this window: rates are measured anew.
+  // Nothing is under way. A round goes on after a short rest.
   void OnIdle(Instant now);
 
   int64_t bytes() const { return window_; }
@@ -105,8 +105,9 @@ class CongestionWindow {
     int count_ = 0;
   };
 
-  Duration QueueOf(Duration round_trip, std::optional<Duration> way) const;
   Duration RoundsQueue() const;
+  Duration OwnOf(Duration queue) const;
+  void Resume(Instant now, int64_t received_bytes, Instant at);
   void EndRound(Instant now);
   void EndStart(Duration queue, int64_t in_line);
   void StartAnew();
@@ -115,15 +116,16 @@ class CongestionWindow {
   int64_t InUse() const;
   double Holds(double rate) const;
 
-  int64_t least_bytes_;
-  bool yields_;
-  int64_t window_;
+  int64_t window_ = kFirstBytes;
   bool starting_ = true;
   int gentle_rounds_ = 0;
+  bool rests_ = false;  // nothing is under way
   std::optional<Instant> idle_since_;
   std::optional<Duration> shortest_, shortest_way_;
   Least round_trips_, ways_;
   Duration smoothed_, chunk_time_;
+  Instant common_since_;
+  std::optional<Duration> common_ = Duration();
 
   // The round under way.
   std::optional<Instant> round_began_;
@@ -133,6 +135,7 @@ class CongestionWindow {
   Instant probe_sent_;                // had left then,
   bool held_up_ = false;              // and came together with others
   Limit limit_ = Limit::kNothing;
+  bool held_back_ = false;
   int64_t most_in_line_ = 0, most_before_ = 0;  // in this round, and in that before
   int64_t first_bytes_ = -1, last_bytes_ = -1;
   Instant first_at_, last_at_;

@@ -1,0 +1,174 @@
+#include "wire/transport/sender_line.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "wire/transport/window.h"
+
+namespace skerry {
+namespace {
+
+constexpr Duration kRoundLeast = Duration::Millis(20);
+constexpr int64_t kProbesPerRound = 3;
+constexpr int64_t kManyProbes = 5;  // the quickest crossed a line that was empty by chance
+constexpr double kGain = 0.6, kShrinkMost = 0.3, kGrowthMost = 0.3, kGrowthLeast = 0.005;
+constexpr double kEmptyDoubles = 1.5;  // rounds without queue in which growth doubles
+constexpr Duration kGrowthQueue = Duration::Millis(8);
+constexpr double kSmallShrink = 0.02;
+constexpr double kPartOfChunk = 0.75;
+constexpr int64_t kUrgentPart = 4;  // of the bound, that what is urgent may go beyond it
+
+Duration Mean(Duration sum, int64_t count) {
+  return count == 0 ? Duration() : Duration::Nanos(sum.nanos() / count);
+}
+
+}  // namespace
+
+// ---- the common queue --------------------------------------------------------------------------
+
+void SenderLine::OnProbe(Instant now, uint64_t pair, const Reading& reading) {
+  if (!shares_ || reading.sent < since_ || reading.round_trip < kNear) return;
+  if (!began_) {
+    began_ = now;
+    round_trips_ = Duration();
+    all_ = Met();
+    of_.clear();
+  }
+  if (all_.probes == 0 || reading.queue < least_) {
+    second_ = std::exchange(least_, reading.queue);
+  } else if (all_.probes == 1 || reading.queue < second_) {
+    second_ = reading.queue;
+  }
+  for (Met* met : {&all_, &of_[pair]}) {
+    met->queues = met->queues + reading.queue;
+    ++met->probes;
+  }
+  round_trips_ = round_trips_ + reading.round_trip;
+  const Duration took = now - *began_;
+  const Duration round = std::max(Mean(round_trips_, all_.probes), kRoundLeast);
+  const bool has_enough = of_.size() > 1 && all_.probes >= kProbesPerRound && took >= round;
+  if (has_enough || took > kAloneAfter) EndRound();
+}
+
+void SenderLine::EndRound() {
+  const Duration queue = all_.probes < kManyProbes ? least_ : second_;
+  const int64_t used = std::max(most_in_line_, most_before_);
+  if (of_.size() > 1 && used > 0) Follow(queue, Mean(round_trips_, all_.probes), used);
+  has_told_ = true;
+  all_before_ = all_;
+  of_before_.swap(of_);
+  most_before_ = std::exchange(most_in_line_, 0);
+  holds_back_ = false;
+  began_.reset();
+}
+
+void SenderLine::Follow(Duration queue, Duration round_trip, int64_t used) {
+  // What was taken away shows a round later.
+  if (std::exchange(shrunk_, false)) return;
+  const double way_s = (round_trip + queue).seconds();
+  // A chunk is indivisible: most of one is no queue. The line carries in that time what it holds.
+  const double chunk_s =
+      static_cast<double>(CongestionWindow::kChunkLeast) * way_s / static_cast<double>(used);
+  const double target_s = std::max(kTargetQueue.seconds(), kPartOfChunk * chunk_s);
+  const double excess_s = queue.seconds() - target_s;
+  empty_rounds_ = queue.seconds() < target_s / 2 ? empty_rounds_ + 1 : 0;
+  if (excess_s > 0) {
+    // The first bound is what fills the line, by what filled it and its queue.
+    const double shrink =
+        bound_ ? std::min(kGain * excess_s / way_s, kShrinkMost) : excess_s / way_s;
+    const auto in_use = static_cast<double>(std::min(bound_.value_or(used), used));
+    shrunk_ = shrink > kSmallShrink;
+    bound_ = std::max(kLeastBytes, static_cast<int64_t>(in_use * (1 - shrink)));
+  } else if (bound_ && holds_back_) {
+    const double eager = kGrowthLeast * std::exp2(empty_rounds_ / kEmptyDoubles);
+    const double most = std::min(kGrowthMost, kGrowthQueue.seconds() / round_trip.seconds());
+    const double growth = std::min(std::max(-kGain * excess_s / way_s, eager), most);
+    const double bound = static_cast<double>(*bound_) * (1 + growth);
+    bound_ = std::min(static_cast<int64_t>(bound), CongestionWindow::kMostBytes);
+  }
+}
+
+SenderLine::Common SenderLine::CommonQueue(uint64_t pair) const {
+  if (!has_told_) return {since_, std::nullopt};
+  Met others = all_before_;
+  if (const auto own = of_before_.find(pair); own != of_before_.end()) {
+    others.queues = others.queues - own->second.queues;
+    others.probes -= own->second.probes;
+  }
+  return {since_, Mean(others.queues, others.probes)};
+}
+
+// ---- whose turn it is --------------------------------------------------------------------------
+
+void SenderLine::BeginTurns(Instant now, std::span<const Pair> pairs) {
+  near_ = urgent_ = rest_ = Turns();
+  in_line_ = 0;
+  size_t far = 0;
+  for (size_t k = 0; k < pairs.size(); ++k) {
+    const size_t i = (next_ + k) % pairs.size();
+    const Pair& pair = pairs[i];
+    (pair.is_near ? near_ : pair.is_urgent ? urgent_ : rest_).who.push_back(i);
+    if (pair.is_near) continue;
+    ++far;
+    in_line_ += pair.in_line;
+  }
+  most_in_line_ = std::max(most_in_line_, in_line_);
+  if (shares_ == (far > 1)) return;
+  shares_ = !shares_;
+  since_ = now;
+  began_.reset();
+  has_told_ = !shares_;
+  all_before_ = Met();
+  of_before_.clear();
+}
+
+int64_t SenderLine::SendNext(Turns& turns, absl::FunctionRef<int64_t(size_t)> send) {
+  while (!turns.who.empty()) {
+    if (turns.at >= turns.who.size()) turns.at = 0;
+    const size_t pair = turns.who[turns.at];
+    if (const int64_t bytes = send(pair); bytes > 0) {
+      ++turns.at;
+      next_ = pair + 1;
+      return bytes;
+    }
+    turns.who.erase(turns.who.begin() + static_cast<std::ptrdiff_t>(turns.at));
+  }
+  return 0;
+}
+
+bool SenderLine::HasRoom(int64_t beyond) {
+  const bool has_room = !shares_ || !bound_ || in_line_ < *bound_ + beyond;
+  holds_back_ = holds_back_ || !has_room;
+  return has_room;
+}
+
+bool SenderLine::SendUrgent(absl::FunctionRef<int64_t(size_t)> send) {
+  if (urgent_.who.empty() || !HasRoom(bound_.value_or(0) / kUrgentPart)) return false;
+  const int64_t bytes = SendNext(urgent_, send);
+  in_line_ += bytes;
+  owed_ = std::min(owed_ + bytes / (kRestShare - 1), CongestionWindow::kChunkMost);
+  return bytes > 0;
+}
+
+bool SenderLine::SendRest(absl::FunctionRef<int64_t(size_t)> send) {
+  const int64_t bytes = SendNext(rest_, send);
+  in_line_ += bytes;
+  owed_ = std::max<int64_t>(owed_ - bytes, 0);
+  return bytes > 0;
+}
+
+void SenderLine::Share(Instant now, std::span<const Pair> pairs,
+                       absl::FunctionRef<int64_t(size_t)> send) {
+  BeginTurns(now, pairs);
+  while (SendNext(near_, send) > 0) {
+  }
+  for (;;) {
+    if (owed_ >= CongestionWindow::kChunkLeast && SendRest(send)) continue;
+    if (SendUrgent(send)) continue;
+    if (rest_.who.empty() || !HasRoom(0) || !SendRest(send)) break;
+  }
+  most_in_line_ = std::max(most_in_line_, in_line_);
+}
+
+}  // namespace skerry

@@ -1,0 +1,107 @@
+// What the pairs of one process may have under way together, and which of them goes next.
+//
+// Every pair's window (window.h) looks for the end of its own path, and keeps a little queue there.
+// But a home's line is the first hop of all paths, and eleven windows keep eleven queues there. So
+// what probes meet is told apart: what those of other pairs meet on average is the common queue,
+// and only what a pair meets beyond that is followed by its window. The common queue is followed
+// here, as a window does (what the quickest probe of a round met, of whichever pair), by one bound
+// on the bytes of all pairs. It is content with less than windows are, so that where pairs share a
+// line it is the bound that holds them back. (That flows to different ends share what they know of
+// a line is the idea of the Congestion Manager, RFC 3124.)
+//
+// Under that bound activations go first, whichever pair they are for. What they leave is for the
+// rest, and at least a sixteenth: outer rounds end also where activations could fill the line. What
+// measures a line (kData) counts as urgent where its pair has nothing else: it would find the line
+// slow. Pairs that are equally urgent take turns, a chunk each.
+//
+// One pair alone has nothing to share. Near peers (kNear) are behind another line.
+//
+// Pure; not thread-safe. Times do not go back.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/functional/function_ref.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/instant.h"
+
+namespace skerry {
+
+class SenderLine {
+ public:
+  static constexpr Duration kTargetQueue = Duration::Millis(2);
+  static constexpr int64_t kLeastBytes = 24 << 10;  // of all: not quite three of the least chunks
+  static constexpr Duration kNear = Duration::Millis(2);  // round trip
+  static constexpr Duration kAloneAfter = Duration::Seconds(1);
+  static constexpr int64_t kRestShare = 16;
+
+  // Of one that has something to send, or under way.
+  struct Pair {
+    int64_t in_line = 0;  // bytes
+    bool is_near = false, is_urgent = false;
+  };
+  // Lets them send until none may, or the line has no room. `send`: puts one chunk of that pair on
+  // the wire and says how long it is; 0: it has none, or may not.
+  void Share(Instant now, std::span<const Pair> pairs, absl::FunctionRef<int64_t(size_t)> send);
+
+  // What a probe met. `round_trip`: the shortest of its pair.
+  struct Reading {
+    Instant sent;
+    Duration round_trip, queue;
+  };
+  // `pair`: any number that no other pair of the process has.
+  void OnProbe(Instant now, uint64_t pair, const Reading& reading);
+
+  // What the probes of other pairs meet as well.
+  struct Common {
+    Instant since;                  // goes for probes that have left since then
+    std::optional<Duration> queue;  // nullopt: there are other pairs, but they have not told yet
+  };
+  Common CommonQueue(uint64_t pair) const;
+  std::optional<int64_t> bound() const { return bound_; }  // nullopt: there was no common queue yet
+
+ private:
+  // The indices of pairs, in turn.
+  struct Turns {
+    std::vector<size_t> who;
+    size_t at = 0;
+  };
+  struct Met {
+    Duration queues;  // their sum
+    int64_t probes = 0;
+  };
+
+  void BeginTurns(Instant now, std::span<const Pair> pairs);
+  int64_t SendNext(Turns& turns, absl::FunctionRef<int64_t(size_t)> send);
+  bool SendUrgent(absl::FunctionRef<int64_t(size_t)> send);
+  bool SendRest(absl::FunctionRef<int64_t(size_t)> send);
+  bool HasRoom(int64_t beyond);
+  void EndRound();
+  void Follow(Duration queue, Duration round_trip, int64_t used);
+
+  std::optional<int64_t> bound_;
+  bool shares_ = false;  // several pairs have something to send,
+  Instant since_;        // or not, since then
+  bool shrunk_ = false;  // in the round before
+  int empty_rounds_ = 0;
+
+  Turns near_, urgent_, rest_;
+  size_t next_ = 0;      // whose turn it is
+  int64_t in_line_ = 0;  // bytes of all but the near
+  int64_t owed_ = 0;     // bytes, to the rest
+
+  // The round under way, and what was told in the one before.
+  std::optional<Instant> began_;
+  Duration least_, second_, round_trips_;  // the last is a sum
+  int64_t most_in_line_ = 0, most_before_ = 0;
+  bool holds_back_ = false;
+  Met all_, all_before_;
+  absl::flat_hash_map<uint64_t, Met> of_, of_before_;
+  bool has_told_ = true;
+};
+
+}  // namespace skerry
