@@ -28,6 +28,26 @@ NetworkSpec SpecOf(const std::vector<TestLink>& links, CongestionControl control
   return spec;
 }
 
+NetworkSpec SharedLineSpec(const TestLink& line, int peers, CongestionControl control) {
+  NetworkSpec spec;
+  const auto count = static_cast<size_t>(peers) + 1;
+  PathSpec path;
+  path.one_way = Duration::Micros(500) * line.rtt_ms;
+  path.bytes_per_s = 10'000 * kMbit;
+  spec.paths.assign(count * count, path);
+  for (size_t i = 0; i < count; ++i) {
+    spec.regions.push_back("end" + std::to_string(i));
+    SiteSpec site;
+    site.region = static_cast<int32_t>(i);
+    site.up_bytes_per_s = site.down_bytes_per_s = (i == 0 ? line.mbps : 10'000) * kMbit;
+    spec.sites.push_back(site);
+    spec.site_of_node.push_back(static_cast<int32_t>(i));
+    if (i > 0) spec.paths[i].loss = line.loss;
+  }
+  spec.congestion_control = control;
+  return spec;
+}
+
 std::vector<TestLink> GridOfLinks() {
   std::vector<TestLink> links;
   for (const double mbps : {10.0, 100.0, 1000.0}) {

@@ -21,6 +21,10 @@ inline constexpr double kMbit = 1e6 / 8;
 // link's rate, half its round trip and its loss (there only).
 NetworkSpec SpecOf(const std::vector<TestLink>& links, CongestionControl control);
 
+// Node 0 behind a line of its own, and `peers` others that it reaches through that line only, each
+// over the link's round trip and loss (there only): rates of the others are no limit.
+NetworkSpec SharedLineSpec(const TestLink& line, int peers, CongestionControl control);
+
 // Rates {10, 100, 1000} Mbit/s × round trips {20, 80, 200} ms.
 std::vector<TestLink> GridOfLinks();
 

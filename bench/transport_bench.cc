@@ -3,7 +3,8 @@
 //
 //   bench_transport [--only PART] [--link MBIT/RTT/LOSS] [--seconds S] [--cold] [--json FILE]
 //
-// PART: bulk, cubic, activation, encryption, plain. LINK: bulk, or plain TCP, over this one instead
+// PART: bulk, cubic, activation, round, encryption, plain. LINK: bulk, or plain TCP, over this one
+// instead
 // ("100/80/0.001"). S: of each run, 30 unless said. Before it each pair measures its link as nodes
 // do when they join; --cold: it does not, and its bulk begins with dialling.
 #include <algorithm>
@@ -113,7 +114,20 @@ void BenchCubic(Bench& bench, const Options& options) {
   BenchLinks(bench, options, {{10, 80, 0}, {100, 80, 0}}, CongestionControl::kCubic, GoalOf);
 }
 
-// Activations of 64 KiB beside deltas: how much longer they take than on the idle line.
+// How much longer activations take beside deltas than on the idle line.
+void AddActivations(Bench& bench, const std::string& what, const PairRun& run,
+                    const TestLink& link) {
+  if (run.activations.empty() || run.idle_activations.empty())
+    return bench.AtLeast(what + ": activations answered", 0, "", 1);
+  const double idle = QuantileOf(run.idle_activations, 0.5);
+  const double chunk_ms = 1e3 * (256 << 10) / (link.mbps * kMbit);
+  bench.AtMost(what + ": activation behind a delta, p50",
+               1e3 * (QuantileOf(run.activations, 0.5) - idle), "ms more", chunk_ms);
+  bench.AtMost(what + ": activation behind a delta, p99",
+               1e3 * (QuantileOf(run.activations, 0.99) - idle), "ms more", chunk_ms + 20);
+}
+
+// Activations of 64 KiB beside deltas of the same pair.
 void BenchActivation(Bench& bench, const Options& options) {
   const std::vector<TestLink> links = {{10, 80, 0}, {100, 80, 0}};
   const auto world = WorldOf(links, CongestionControl::kBbr);
@@ -125,20 +139,40 @@ void BenchActivation(Bench& bench, const Options& options) {
     load.activation_every_s = 0.25;
     const PairRun run = RunPair(*world, i, load);
     const std::string what = Text("bbr", link);
-    if (run.activations.empty() || run.idle_activations.empty()) {
-      bench.AtLeast(what + ": activations answered", 0, "", 1);
-      continue;
-    }
-    const double idle = QuantileOf(run.idle_activations, 0.5);
-    const double chunk_ms = 1e3 * (256 << 10) / (link.mbps * kMbit);
-    bench.AtMost(what + ": activation behind a delta, p50",
-                 1e3 * (QuantileOf(run.activations, 0.5) - idle), "ms more", chunk_ms);
-    bench.AtMost(what + ": activation behind a delta, p99",
-                 1e3 * (QuantileOf(run.activations, 0.99) - idle), "ms more", chunk_ms + 20);
+    AddActivations(bench, what, run, link);
     bench.Record(what + ": payload of deltas beside",
                  100 * run.payload_bytes_per_s / (link.mbps * kMbit), "% of line");
   }
   CheckShaper(bench, *world, "activations");
+}
+
+// A round of deltas to many peers over the sender's own line, and activations to one more.
+void BenchRound(Bench& bench, const Options& options) {
+  constexpr int kDeltasTo = 8;
+  std::vector<TestLink> lines = {{20, 40, kLoss}, {100, 40, kLoss}};
+  if (options.link) lines = {*options.link};
+  for (const TestLink& line : lines) {
+    auto world = PacketWorld::Create(SharedLineSpec(line, 1 + kDeltasTo, CongestionControl::kBbr),
+                                     {.remember_paths = false});
+    MustBeOk(world.status());
+    EndOptions load = LoadFor(line, options.seconds);
+    load.measures = !options.cold;
+    load.deltas_from = 1;
+    load.under_way = 2;
+    load.activation_bytes = 64 << 10;
+    load.activation_every_s = 0.5;
+    std::vector<int32_t> peers;
+    for (int32_t peer = 1; peer <= 1 + kDeltasTo; ++peer) peers.push_back(peer);
+    const PairRun run = RunEnds(**world, 0, peers, load);
+    const std::string what = absl::StrFormat("round to %d, %s", kDeltasTo, Text("bbr", line));
+    const double activations = static_cast<double>(load.activation_bytes) / load.activation_every_s;
+    bench.AtLeast(what + ": deltas and activations",
+                  100 * (run.payload_bytes_per_s + activations) / (line.mbps * kMbit), "% of line",
+                  85);
+    AddLatency(bench, what, run);
+    AddActivations(bench, what, run, line);
+    CheckShaper(bench, **world, what);
+  }
 }
 
 // What the kernel's TCP alone carries over the same lines, from cold, with all that it wants to put
@@ -201,11 +235,8 @@ int Main(int argc, char** argv) {
   Bench bench("transport", static_cast<int>(rest.size()), rest.data());
   MustBeOk(ProbePacketPlatform().Best().status());
   const std::vector<std::pair<std::string, void (*)(Bench&, const Options&)>> parts = {
-      {"bulk", BenchBulk},
-      {"cubic", BenchCubic},
-      {"activation", BenchActivation},
-      {"encryption", BenchEncryption},
-      {"plain", BenchPlain}};
+      {"bulk", BenchBulk},   {"cubic", BenchCubic},           {"activation", BenchActivation},
+      {"round", BenchRound}, {"encryption", BenchEncryption}, {"plain", BenchPlain}};
   for (const auto& [name, part] : parts) {
     if (options.only.empty() || options.only == name) part(bench, options);
   }

@@ -32,8 +32,8 @@ double ProcessorSeconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-Identity IdentityOf(bool sends) {
-  return Identity::FromSeed({static_cast<uint8_t>(sends ? 1 : 2)});
+Identity IdentityOf(int seat) {
+  return Identity::FromSeed({static_cast<uint8_t>(1 + seat)});
 }
 
 class Receiver final : public Actor {
@@ -41,13 +41,13 @@ class Receiver final : public Actor {
   Receiver(EndOptions options, EventLoop&) : options_(std::move(options)) {}
 
   void OnStart(Context& context) override {
-    context.ConnectPeer(IdentityOf(true).id(), options_.peer_endpoint);
+    context.ConnectPeer(IdentityOf(0).id(), options_.peer_endpoints.at(0));
     context.StartTimer(Duration::Seconds(kGiveUpS));
   }
   void OnMessage(Context& context, const NodeId& from, const Message& message) override {
     // The sender's farewell may be stuck behind its own bulk.
     if (!std::exchange(begun_, true)) {
-      const double measuring = options_.measures ? kMeasuringS : 0;
+      const double measuring = options_.measures ? kMeasuringS : 0;  // until its sender is ready
       end_ = context.StartTimer(
           Duration::Seconds(measuring + options_.idle_s + options_.load_s + kGraceS));
     }
@@ -80,8 +80,9 @@ class Receiver final : public Actor {
 
 class Sender final : public Actor {
  public:
-  Sender(EndOptions options, EventLoop& loop)
-      : options_(std::move(options)), loop_(loop), peer_(IdentityOf(false).id()) {
+  Sender(EndOptions options, EventLoop& loop) : options_(std::move(options)), loop_(loop) {
+    for (size_t i = 0; i < options_.peer_endpoints.size(); ++i)
+      peers_.push_back(IdentityOf(static_cast<int>(i) + 1).id());
     Bytes bytes(static_cast<size_t>(options_.message_bytes));
     for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 89 + i / 251);
     payload_ = MakePayload(std::move(bytes));
@@ -90,16 +91,17 @@ class Sender final : public Actor {
   }
 
   void OnStart(Context& context) override {
-    context.ConnectPeer(peer_, options_.peer_endpoint);
-    context.Send(peer_, Ping{0, 0});
+    for (size_t i = 0; i < peers_.size(); ++i)
+      context.ConnectPeer(peers_[i], options_.peer_endpoints[i]);
+    Greet(context);
   }
 
-  void OnMessage(Context& context, const NodeId&, const Message& message) override {
+  void OnMessage(Context& context, const NodeId& from, const Message& message) override {
     const auto* pong = std::get_if<Pong>(&message);
     if (pong == nullptr) return;
-    if (pong->nonce == 0 && !options_.measures) return Begin(context);
-    if (pong->nonce == 0) return prober_.OnRequest(context, {peer_, kMeasuringBytes});
-    if (prober_.OnPong(context, peer_, *pong, loop_.Shown(peer_))) return Begin(context);
+    if (pong->nonce == 0 && !options_.measures) return Greet(context);
+    if (pong->nonce == 0) return prober_.OnRequest(context, {from, kMeasuringBytes});
+    if (prober_.OnPong(context, from, *pong, loop_.Shown(from))) return Greet(context);
     if (const auto sent = sent_.find(pong->nonce); sent != sent_.end()) {
       const bool is_activation = pong->nonce >= kActivation;
       auto& list = is_activation ? (sent->second.loaded ? activations_ : idle_activations_)
@@ -107,15 +109,15 @@ class Sender final : public Actor {
       list.push_back(WallSeconds() - sent->second.at);
       sent_.erase(sent);
     } else if (pong->nonce >= kDelta && pong->nonce < kActivation) {
-      --under_way_;
+      --under_way_[from];
       Fill(context);
     }
   }
 
   void OnTimer(Context& context, TimerId timer) override {
     if (timer == ping_timer_) {
-      ++nonce_;
-      Send(context, nonce_, Ping{nonce_, 0});
+      const NodeId& peer = peers_[++nonce_ % peers_.size()];
+      Send(context, peer, nonce_, Ping{nonce_, 0});
       ping_timer_ = context.StartTimer(Duration::Seconds(options_.ping_every_s));
     } else if (timer == activation_timer_) {
       const auto step = static_cast<int64_t>(++activation_nonce_);
@@ -123,7 +125,7 @@ class Sender final : public Actor {
       activation.step = step;
       activation.path = {{0, 0}};
       activation.values = activation_;
-      Send(context, kActivation + activation_nonce_, std::move(activation));
+      Send(context, peers_[0], kActivation + activation_nonce_, std::move(activation));
       activation_timer_ = context.StartTimer(Duration::Seconds(options_.activation_every_s));
     } else if (timer == load_timer_) {
       begin_s_ = WallSeconds();
@@ -132,7 +134,7 @@ class Sender final : public Actor {
       end_timer_ = context.StartTimer(Duration::Seconds(options_.load_s));
     } else if (timer == end_timer_) {
       if (end_s_ > 0) {
-        context.Send(peer_, Leave{"done"});
+        for (const NodeId& peer : peers_) context.Send(peer, Leave{"done"});
         return context.Stop(0, "done");
       }
       processor_s_ = ProcessorSeconds() - begin_processor_s_;
@@ -157,37 +159,45 @@ class Sender final : public Actor {
     bool loaded;
   };
 
-  void Begin(Context& context) {
+  // One after another; then all is known, and it begins.
+  void Greet(Context& context) {
+    if (greeted_ < peers_.size()) return context.Send(peers_[greeted_++], Ping{0, 0});
     ping_timer_ = context.StartTimer(Duration());
     load_timer_ = context.StartTimer(Duration::Seconds(options_.idle_s));
     if (options_.activation_every_s > 0) activation_timer_ = context.StartTimer(Duration());
   }
-  void Send(Context& context, uint64_t nonce, Message message) {
+  void Send(Context& context, const NodeId& peer, uint64_t nonce, Message message) {
     if (end_s_ > 0) return;
     sent_[nonce] = {WallSeconds(), begin_s_ > 0};
-    context.Send(peer_, std::move(message));
+    context.Send(peer, std::move(message));
   }
   void Fill(Context& context) {
-    while (under_way_ < options_.under_way && end_s_ == 0) {
-      ++under_way_;
-      Delta delta;
-      delta.round = round_++;
-      delta.tokens = 1;
-      delta.digest = digest_;
-      delta.payload = payload_;
-      context.Send(peer_, std::move(delta));
+    if (end_s_ > 0) return;
+    for (auto i = static_cast<size_t>(options_.deltas_from); i < peers_.size(); ++i) {
+      while (under_way_[peers_[i]] < options_.under_way) SendDelta(context, peers_[i]);
     }
+  }
+  void SendDelta(Context& context, const NodeId& peer) {
+    ++under_way_[peer];
+    Delta delta;
+    delta.round = round_++;
+    delta.tokens = 1;
+    delta.digest = digest_;
+    delta.payload = payload_;
+    context.Send(peer, std::move(delta));
   }
 
   EndOptions options_;
   EventLoop& loop_;
-  NodeId peer_;
+  std::vector<NodeId> peers_;
+  size_t greeted_ = 0;
   LinkProber prober_{{}, LinkProber::Pings::kTrains};
   Payload payload_, activation_;
   Digest digest_;
   TimerId ping_timer_ = 0, activation_timer_ = 0, load_timer_ = 0, end_timer_ = 0;
   uint64_t nonce_ = 0, activation_nonce_ = 0;
-  int64_t round_ = 0, under_way_ = 0;
+  int64_t round_ = 0;
+  std::map<NodeId, int64_t> under_way_;
   double begin_s_ = 0, end_s_ = 0, begin_processor_s_ = 0, processor_s_ = 0;
   std::map<uint64_t, Sent> sent_;
   std::vector<double> idle_pings_, pings_, activations_, idle_activations_;
@@ -196,7 +206,7 @@ class Sender final : public Actor {
 template <typename End>
 int Run(const EndOptions& options) {
   PreferThisThread();
-  EventLoopOptions loop_options{.identity = IdentityOf(options.sends)};
+  EventLoopOptions loop_options{.identity = IdentityOf(options.seat)};
   loop_options.run.bytes.fill(9);
   loop_options.bind_endpoint = options.endpoint;
   auto loop = EventLoop::Open(std::move(loop_options));
@@ -214,9 +224,10 @@ int Run(const EndOptions& options) {
 }  // namespace
 
 Json ToJson(const EndOptions& o) {
-  return {{"sends", o.sends},
+  return {{"seat", o.seat},
           {"endpoint", o.endpoint},
-          {"peer_endpoint", o.peer_endpoint},
+          {"peer_endpoints", o.peer_endpoints},
+          {"deltas_from", o.deltas_from},
           {"measures", o.measures},
           {"idle_s", o.idle_s},
           {"load_s", o.load_s},
@@ -229,9 +240,10 @@ Json ToJson(const EndOptions& o) {
 
 int RunEnd(const std::string& text) {
   const Json json = Json::parse(text);
-  const EndOptions o{json.at("sends"),
+  const EndOptions o{json.at("seat"),
                      json.at("endpoint"),
-                     json.at("peer_endpoint"),
+                     json.at("peer_endpoints"),
+                     json.at("deltas_from"),
                      json.at("measures"),
                      json.at("idle_s"),
                      json.at("load_s"),
@@ -240,7 +252,7 @@ int RunEnd(const std::string& text) {
                      json.at("activation_bytes"),
                      json.at("message_bytes"),
                      json.at("under_way")};
-  return o.sends ? Run<Sender>(o) : Run<Receiver>(o);
+  return o.seat == 0 ? Run<Sender>(o) : Run<Receiver>(o);
 }
 
 }  // namespace skerry::bench

@@ -60,47 +60,63 @@ EndOptions LoadFor(const TestLink& link, double seconds) {
   return options;
 }
 
-PairRun RunPair(const PacketWorld& world, int index, EndOptions options) {
+PairRun RunEnds(const PacketWorld& world, int32_t sender, const std::vector<int32_t>& receivers,
+                EndOptions options) {
   static std::atomic<int> runs{0};
   const std::string program = fs::read_symlink("/proc/self/exe").string();
   const fs::path directory =
       fs::temp_directory_path() / absl::StrFormat("skerry-transport-%d-%d", getpid(), ++runs);
   fs::create_directories(directory);
-  const auto start = [&](bool sends) {
-    const int32_t node = 2 * index + (sends ? 0 : 1), other = 2 * index + (sends ? 1 : 0);
-    options.sends = sends;
+  const auto log_of = [&](int seat) { return (directory / std::to_string(seat)).string(); };
+  const auto start = [&](int seat, int32_t node, std::vector<std::string> peers) {
+    options.seat = seat;
     options.endpoint = EndpointOf(node);
-    options.peer_endpoint = EndpointOf(other);
-    auto child = ChildProcess::Start({program, "--end", ToJson(options).dump()},
-                                     (directory / (sends ? "send" : "receive")).string(),
+    options.peer_endpoints = std::move(peers);
+    auto child = ChildProcess::Start({program, "--end", ToJson(options).dump()}, log_of(seat),
                                      world.node(node).fd());
     MustBeOk(child.status());
     return *std::move(child);
   };
-  ChildProcess receiver = start(false), sender = start(true);
-  const bool sender_done = sender.Wait() == "exit code 0";
-  const bool both_done = receiver.Wait() == "exit code 0" && sender_done;
-  const Json sent = LastLine((directory / "send").string());
-  const Json received = LastLine((directory / "receive").string());
-  if (!both_done || !sent.is_object() || !received.is_object()) {
+  std::vector<std::string> endpoints;
+  std::vector<ChildProcess> ends;
+  for (const int32_t node : receivers) {
+    endpoints.push_back(EndpointOf(node));
+    ends.push_back(start(static_cast<int>(endpoints.size()), node, {EndpointOf(sender)}));
+  }
+  ends.push_back(start(0, sender, endpoints));
+  bool all_done = true;
+  for (ChildProcess& end : ends) all_done = end.Wait() == "exit code 0" && all_done;
+  std::vector<Json> said;
+  for (int seat = 0; seat <= static_cast<int>(receivers.size()); ++seat) {
+    said.push_back(LastLine(log_of(seat)));
+    all_done = all_done && said.back().is_object();
+  }
+  if (!all_done) {
     std::fprintf(stderr, "transport: an end failed; see %s\n", directory.c_str());
     std::exit(2);
   }
   PairRun run;
+  const Json& sent = said[0];
   const double begin = sent.at("begin_s"), end = sent.at("end_s");
-  run.payload_bytes_per_s =
-      BytesBy(received.at("arrivals").get<std::vector<std::pair<double, int64_t>>>(), begin, end) /
-      (end - begin);
+  for (const Json& each : said)
+    run.slowest_handler_s =
+        std::max(run.slowest_handler_s, each.at("slowest_handler_s").get<double>());
+  for (size_t i = 1; i < said.size(); ++i) {
+    const auto arrivals = said[i].at("arrivals").get<std::vector<std::pair<double, int64_t>>>();
+    run.payload_bytes_per_s += BytesBy(arrivals, begin, end) / (end - begin);
+  }
   run.idle_pings = sent.at("idle_pings").get<std::vector<double>>();
   run.pings = sent.at("pings").get<std::vector<double>>();
   run.idle_activations = sent.at("idle_activations").get<std::vector<double>>();
   run.activations = sent.at("activations").get<std::vector<double>>();
   run.sender_processor_s = sent.at("processor_s");
-  run.slowest_handler_s = std::max(sent.at("slowest_handler_s").get<double>(),
-                                   received.at("slowest_handler_s").get<double>());
   run.unanswered = sent.at("unanswered");
   fs::remove_all(directory);
   return run;
+}
+
+PairRun RunPair(const PacketWorld& world, int index, EndOptions options) {
+  return RunEnds(world, 2 * index, {2 * index + 1}, std::move(options));
 }
 
 }  // namespace skerry::bench

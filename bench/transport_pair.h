@@ -1,4 +1,4 @@
-// What `./dev bench transport` measures of one pair of processes over one shaped link.
+// What `./dev bench transport` measures between real processes over shaped links.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -22,7 +22,12 @@ struct PairRun {
 // Messages and how many of them are under way, so that the line never runs dry.
 EndOptions LoadFor(const TestLink& link, double seconds);
 
-// Two processes on nodes 2·index and 2·index + 1 of `world`.
+// A sender and its receivers, each a process on its node of `world`; `payload_bytes_per_s` is of
+// all that is sent.
+PairRun RunEnds(const PacketWorld& world, int32_t sender, const std::vector<int32_t>& receivers,
+                EndOptions options);
+
+// Two of them, on nodes 2·index and 2·index + 1.
 PairRun RunPair(const PacketWorld& world, int index, EndOptions options);
 
 }  // namespace skerry::bench
