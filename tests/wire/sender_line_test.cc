@@ -159,7 +159,10 @@ TEST_CASE("SenderLine: near peers are not behind it, and those that are take tur
   SenderLine line;
   std::vector<SenderLine::Pair> pairs(3);
   pairs[0].is_near = true;
-  for (SenderLine::Pair& pair : pairs) pair.in_line = 200'000;
+  for (SenderLine::Pair& pair : pairs) {
+    pair.in_line = 200'000;
+    pair.window = 1'000'000;
+  }
   Instant now;
   std::vector<size_t> sent;
   const auto send = [&](size_t pair) -> int64_t {

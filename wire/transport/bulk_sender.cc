@@ -87,6 +87,7 @@ void BulkSender::BeginTurn(const SenderLine::Common& common) {
 SenderLine::Pair BulkSender::InSenderLine() const {
   SenderLine::Pair pair;
   pair.in_line = InLine();
+  pair.window = window_.bytes();
   pair.is_near = window_.round_trip().value_or(Duration()) < SenderLine::kNear;
   const bool only_data = Unfinished(TrafficClass::kData) == transfers_.size();
   pair.is_urgent = Waits(TrafficClass::kActivation) || only_data;

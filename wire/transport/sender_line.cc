@@ -13,6 +13,7 @@ constexpr Duration kRoundLeast = Duration::Millis(20);
 constexpr int64_t kProbesPerRound = 3;
 constexpr int64_t kManyProbes = 5;  // the quickest crossed a line that was empty by chance
 constexpr double kGain = 0.6, kShrinkMost = 0.3, kGrowthMost = 0.3, kGrowthLeast = 0.005;
+constexpr double kStartGrowth = 0.5;
 constexpr double kEmptyDoubles = 1.5;  // rounds without queue in which growth doubles
 constexpr Duration kGrowthQueue = Duration::Millis(8);
 constexpr double kSmallShrink = 0.02;
@@ -32,40 +33,38 @@ void SenderLine::OnProbe(Instant now, uint64_t pair, const Reading& reading) {
   if (!began_) {
     began_ = now;
     round_trips_ = Duration();
-    all_ = Met();
-    of_.clear();
+    now_ = Round();
   }
-  if (all_.probes == 0 || reading.queue < least_) {
+  if (now_.all.probes == 0 || reading.queue < least_) {
     second_ = std::exchange(least_, reading.queue);
-  } else if (all_.probes == 1 || reading.queue < second_) {
+  } else if (now_.all.probes == 1 || reading.queue < second_) {
     second_ = reading.queue;
   }
-  for (Met* met : {&all_, &of_[pair]}) {
+  for (Met* met : {&now_.all, &now_.of[pair]}) {
     met->queues = met->queues + reading.queue;
     ++met->probes;
   }
   round_trips_ = round_trips_ + reading.round_trip;
   const Duration took = now - *began_;
-  const Duration round = std::max(Mean(round_trips_, all_.probes), kRoundLeast);
-  const bool has_enough = of_.size() > 1 && all_.probes >= kProbesPerRound && took >= round;
+  const Duration round = std::max(Mean(round_trips_, now_.all.probes), kRoundLeast);
+  const bool has_enough = now_.of.size() > 1 && now_.all.probes >= kProbesPerRound && took >= round;
   if (has_enough || took > kAloneAfter) EndRound();
 }
 
 void SenderLine::EndRound() {
-  const Duration queue = all_.probes < kManyProbes ? least_ : second_;
+  const Duration queue = now_.all.probes < kManyProbes ? least_ : second_;
   const int64_t used = std::max(most_in_line_, most_before_);
-  if (of_.size() > 1 && used > 0) Follow(queue, Mean(round_trips_, all_.probes), used);
+  if (now_.of.size() > 1 && used > 0) Follow(queue, Mean(round_trips_, now_.all.probes), used);
   has_told_ = true;
-  all_before_ = all_;
-  of_before_.swap(of_);
+  before_ = std::exchange(now_, Round());
   most_before_ = std::exchange(most_in_line_, 0);
   holds_back_ = false;
   began_.reset();
 }
 
 void SenderLine::Follow(Duration queue, Duration round_trip, int64_t used) {
-  // What was taken away shows a round later.
-  if (std::exchange(shrunk_, false)) return;
+  // What was taken away, or much that was added, shows a round later.
+  if (std::exchange(waits_, false)) return;
   const double way_s = (round_trip + queue).seconds();
   // A chunk is indivisible: most of one is no queue. The line carries in that time what it holds.
   const double chunk_s =
@@ -74,29 +73,37 @@ void SenderLine::Follow(Duration queue, Duration round_trip, int64_t used) {
   const double excess_s = queue.seconds() - target_s;
   empty_rounds_ = queue.seconds() < target_s / 2 ? empty_rounds_ + 1 : 0;
   if (excess_s > 0) {
-    // The first bound is what fills the line, by what filled it and its queue.
-    const double shrink =
-        bound_ ? std::min(kGain * excess_s / way_s, kShrinkMost) : excess_s / way_s;
-    const auto in_use = static_cast<double>(std::min(bound_.value_or(used), used));
-    shrunk_ = shrink > kSmallShrink;
+    // What overfilled the line at the start says, with its queue, what fills it.
+    const double shrink = std::exchange(starting_, false)
+                              ? excess_s / way_s
+                              : std::min(kGain * excess_s / way_s, kShrinkMost);
+    const auto in_use = static_cast<double>(std::min(*bound_, used));
+    waits_ = shrink > kSmallShrink;
     bound_ = std::max(kLeastBytes, static_cast<int64_t>(in_use * (1 - shrink)));
-  } else if (bound_ && holds_back_) {
+  } else if (holds_back_) {
     const double eager = kGrowthLeast * std::exp2(empty_rounds_ / kEmptyDoubles);
     const double most = std::min(kGrowthMost, kGrowthQueue.seconds() / round_trip.seconds());
-    const double growth = std::min(std::max(-kGain * excess_s / way_s, eager), most);
+    waits_ = starting_ && empty_rounds_ > 0;
+    const double growth =
+        waits_ ? kStartGrowth : std::min(std::max(-kGain * excess_s / way_s, eager), most);
     const double bound = static_cast<double>(*bound_) * (1 + growth);
     bound_ = std::min(static_cast<int64_t>(bound), CongestionWindow::kMostBytes);
   }
 }
 
-SenderLine::Common SenderLine::CommonQueue(uint64_t pair) const {
-  if (!has_told_) return {since_, std::nullopt};
-  Met others = all_before_;
-  if (const auto own = of_before_.find(pair); own != of_before_.end()) {
+Duration SenderLine::Round::OfOthers(uint64_t pair) const {
+  Met others = all;
+  if (const auto own = of.find(pair); own != of.end()) {
     others.queues = others.queues - own->second.queues;
     others.probes -= own->second.probes;
   }
-  return {since_, Mean(others.queues, others.probes)};
+  return Mean(others.queues, others.probes);
+}
+
+SenderLine::Common SenderLine::CommonQueue(uint64_t pair) const {
+  if (!has_told_) return {since_, std::nullopt};
+  // A queue that has just become long is not the pair's own because the last round's was short.
+  return {since_, std::max(before_.OfOthers(pair), now_.OfOthers(pair))};
 }
 
 // ---- whose turn it is --------------------------------------------------------------------------
@@ -105,6 +112,7 @@ void SenderLine::BeginTurns(Instant now, std::span<const Pair> pairs) {
   near_ = urgent_ = rest_ = Turns();
   in_line_ = 0;
   size_t far = 0;
+  int64_t longest = 0;
   for (size_t k = 0; k < pairs.size(); ++k) {
     const size_t i = (next_ + k) % pairs.size();
     const Pair& pair = pairs[i];
@@ -112,15 +120,16 @@ void SenderLine::BeginTurns(Instant now, std::span<const Pair> pairs) {
     if (pair.is_near) continue;
     ++far;
     in_line_ += pair.in_line;
+    longest = std::max(longest, pair.window);
   }
   most_in_line_ = std::max(most_in_line_, in_line_);
   if (shares_ == (far > 1)) return;
   shares_ = !shares_;
+  if (!bound_) bound_ = std::max(longest, kLeastBytes);
   since_ = now;
   began_.reset();
   has_told_ = !shares_;
-  all_before_ = Met();
-  of_before_.clear();
+  now_ = before_ = Round();
 }
 
 int64_t SenderLine::SendNext(Turns& turns, absl::FunctionRef<int64_t(size_t)> send) {
@@ -138,7 +147,7 @@ int64_t SenderLine::SendNext(Turns& turns, absl::FunctionRef<int64_t(size_t)> se
 }
 
 bool SenderLine::HasRoom(int64_t beyond) {
-  const bool has_room = !shares_ || !bound_ || in_line_ < *bound_ + beyond;
+  const bool has_room = !shares_ || in_line_ < *bound_ + beyond;
   holds_back_ = holds_back_ || !has_room;
   return has_room;
 }

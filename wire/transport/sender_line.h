@@ -6,8 +6,9 @@
 // and only what a pair meets beyond that is followed by its window. The common queue is followed
 // here, as a window does (what the quickest probe of a round met, of whichever pair), by one bound
 // on the bytes of all pairs. It is content with less than windows are, so that where pairs share a
-// line it is the bound that holds them back. (That flows to different ends share what they know of
-// a line is the idea of the Congestion Manager, RFC 3124.)
+// line it is the bound that holds them back. It begins with what fills the longest of the paths
+// alone, and grows by half every other round until there is a queue. (That flows to different ends
+// share what they know of a line is the idea of the Congestion Manager, RFC 3124.)
 //
 // Under that bound activations go first, whichever pair they are for. What they leave is for the
 // rest, and at least a sixteenth: outer rounds end also where activations could fill the line. What
@@ -41,7 +42,7 @@ class SenderLine {
 
   // Of one that has something to send, or under way.
   struct Pair {
-    int64_t in_line = 0;  // bytes
+    int64_t in_line = 0, window = 0;  // bytes
     bool is_near = false, is_urgent = false;
   };
   // Lets them send until none may, or the line has no room. `send`: puts one chunk of that pair on
@@ -62,7 +63,7 @@ class SenderLine {
     std::optional<Duration> queue;  // nullopt: there are other pairs, but they have not told yet
   };
   Common CommonQueue(uint64_t pair) const;
-  std::optional<int64_t> bound() const { return bound_; }  // nullopt: there was no common queue yet
+  std::optional<int64_t> bound() const { return bound_; }  // nullopt: there never were several
 
  private:
   // The indices of pairs, in turn.
@@ -74,6 +75,11 @@ class SenderLine {
     Duration queues;  // their sum
     int64_t probes = 0;
   };
+  struct Round {
+    Met all;
+    absl::flat_hash_map<uint64_t, Met> of;  // by pair
+    Duration OfOthers(uint64_t pair) const;
+  };
 
   void BeginTurns(Instant now, std::span<const Pair> pairs);
   int64_t SendNext(Turns& turns, absl::FunctionRef<int64_t(size_t)> send);
@@ -84,9 +90,10 @@ class SenderLine {
   void Follow(Duration queue, Duration round_trip, int64_t used);
 
   std::optional<int64_t> bound_;
-  bool shares_ = false;  // several pairs have something to send,
-  Instant since_;        // or not, since then
-  bool shrunk_ = false;  // in the round before
+  bool shares_ = false;   // several pairs have something to send,
+  Instant since_;         // or not, since then
+  bool starting_ = true;  // no common queue has been met
+  bool waits_ = false;    // for what the round before has changed
   int empty_rounds_ = 0;
 
   Turns near_, urgent_, rest_;
@@ -99,8 +106,7 @@ class SenderLine {
   Duration least_, second_, round_trips_;  // the last is a sum
   int64_t most_in_line_ = 0, most_before_ = 0;
   bool holds_back_ = false;
-  Met all_, all_before_;
-  absl::flat_hash_map<uint64_t, Met> of_, of_before_;
+  Round now_, before_;
   bool has_told_ = true;
 };
 
