@@ -57,7 +57,7 @@ void LineSharing::CrossAt(End end, int32_t slot, Way& way) {
 void LineSharing::Reset(const Placement& placement) {
   slots_ = static_cast<int32_t>(placement.size());
   ways_.assign(slots_of_way_.size(), {});
-  urgent_.assign(placement.size(), 0);
+  senders_.assign(placement.size(), {});
   lines_.resize(2 * (2 * placement.size() + fleet_.line_s.size()));
   for (Line& line : lines_) line.ways.clear();
   messages_.clear();
@@ -97,7 +97,7 @@ void LineSharing::Send(double now, int32_t way, double share, uint32_t tag, bool
   w.payload_s = kNever;
   leading_.push_back(way);
   for (size_t i = 0; i < w.line_count; ++i) LineAt(w.lines[i]).ways.push_back(way);
-  Gather(way, !w.yields);
+  Gather(way);
   Share(now);
 }
 
@@ -108,7 +108,7 @@ void LineSharing::Lead(double now, int32_t way) {
   w.left = message.share;
   w.since = now;
   w.yields = message.yields;
-  urgent_[static_cast<size_t>(w.sender)] += w.yields ? 0 : 1;
+  ++senders_[static_cast<size_t>(w.sender)].Of(w.yields);
 }
 
 LineSharing::Left LineSharing::Leave() {
@@ -121,18 +121,18 @@ LineSharing::Left LineSharing::Leave() {
   w.first = messages_[static_cast<size_t>(message)].next;
   free_messages_.push_back(message);
   const bool yielded = w.yields;
-  urgent_[static_cast<size_t>(w.sender)] -= yielded ? 0 : 1;
+  --senders_[static_cast<size_t>(w.sender)].Of(yielded);
   if (w.first >= 0) {
     Lead(now, way);
     w.end = now + w.left * w.payload_s;  // as fast as the one before
     if (w.yields != yielded) {
-      Gather(way, true);
+      Gather(way);
       Share(now);
     }
     FindNext();
     return left;
   }
-  Gather(way, !yielded);
+  Gather(way);
   for (size_t i = 0; i < w.line_count; ++i) std::erase(LineAt(w.lines[i]).ways, way);
   std::erase(leading_, way);
   std::erase(set_ways_, way);
@@ -157,13 +157,13 @@ void LineSharing::Join(int32_t way) {
   if (!std::exchange(At(way).in_set, true)) set_ways_.push_back(way);
 }
 
-// The ways, and the lines that may be full, whom a change of this way reaches. `changes_weights`:
-// of those of its sender that yield, as it begins or ends to be in their way.
-void LineSharing::Gather(int32_t way, bool changes_weights) {
+// The ways, and the lines that may be full, whom a change of this way reaches: those of its sender
+// that yield, too, as their weights may change.
+void LineSharing::Gather(int32_t way) {
   set_ways_.clear();
   set_lines_.clear();
   Join(way);
-  if (changes_weights) {
+  if (senders_[static_cast<size_t>(At(way).sender)].yielding > 0) {
     for (const int32_t other : leading_)
       if (At(other).yields && At(other).sender == At(way).sender) Join(other);
   }
@@ -219,7 +219,8 @@ void LineSharing::Fill() {
   }
   for (const int32_t way : set_ways_) {
     Way& w = At(way);
-    w.weight = w.yields && urgent_[static_cast<size_t>(w.sender)] > 0 ? kYieldingShare : 1;
+    const Sender& sender = senders_[static_cast<size_t>(w.sender)];
+    w.weight = w.yields && sender.urgent > 0 ? kYieldingShare / sender.yielding : 1;
     for (size_t i = 0; i < w.line_count; ++i) {
       if (LineAt(w.lines[i]).in_set) LineAt(w.lines[i]).keeps += w.weight * w.keeps_s[i];
     }

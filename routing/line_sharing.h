@@ -13,9 +13,9 @@
 // equal messages over one line both take 2 a, and one that meets nobody what its link says, to the
 // bit. A change is worked out anew only among those that it reaches over lines that may be full.
 //
-// Deltas of a round (`yields`) have weight w = 1/16 while their sender has another message under
-// way: the transport lets them give way (wire/transport/bulk_sender.h). Their s_f is then what
-// others' would be, divided by w.
+// Deltas of a round (`yields`) have together weight 1/16 while their sender has another message
+// under way: the transport lets them give way (wire/transport/sender_line.h). With weight w a
+// message's s_f is what others' would be, divided by w.
 //
 // A node's line is as fast as its fastest reading (node_lines.h), which says how fast it is at
 // least. It is believed to be in the way only where enough links read alike: windows of TCP and
@@ -106,6 +106,12 @@ class LineSharing {
     int32_t active = 0;  // how many those are
   };
 
+  // Of a sender's ways with a message, those whose first yields, and others.
+  struct Sender {
+    int32_t urgent = 0, yielding = 0;
+    int32_t& Of(bool yields) { return yields ? yielding : urgent; }
+  };
+
   // One end of a way: the node and whom it sends to or gets from.
   struct End {
     int32_t node = 0;
@@ -125,7 +131,7 @@ class LineSharing {
   void Cross(Way& way, int32_t line, double keeps_s);
   void Lead(double now, int32_t way);
   void Join(int32_t way);
-  void Gather(int32_t way, bool changes_weights);
+  void Gather(int32_t way);
   bool MayBeFull(const Line& line) const;
   void Share(double now);
   void Fill();
@@ -142,7 +148,7 @@ class LineSharing {
   std::vector<Message> messages_;
   std::vector<int32_t> free_messages_;
   std::vector<int32_t> leading_;  // ways with a message, in the order in which they led
-  std::vector<int32_t> urgent_;   // by sender: of these, those that do not yield
+  std::vector<Sender> senders_;   // by slot
   std::vector<int32_t> set_ways_, set_lines_;  // that a change reaches
   std::vector<int32_t> by_link_;               // those, slowest links first
   std::vector<double> next_s_;                 // [ways]

@@ -19,8 +19,8 @@
 // queue loses too, and for a round trip sends what its buffer has left besides what is in flight.
 //
 // Streams of deltas and states give way while the same sender has an activation to send to another
-// peer, as the transport's do (BulkSender::GiveWay): their weight on what they share is a
-// sixteenth.
+// peer, as the transport's do (wire/transport/sender_line.h): their weight on what they share is a
+// sixteenth, of all together.
 //
 // Queues: a message waits for small messages before it on each link. A link that streams keep full
 // holds a standing queue as measured: 0.4–1 of NetworkSpec::queue under cubic, a round trip at most
@@ -164,7 +164,8 @@ class FlowNetwork {
     Instant next;            // what happens then: a message or a round ends
     Instant queued;          // when the queue wakes it, never later than `next`
     bool is_queued = false;
-    bool yields = false;  // to a more urgent stream of its sender
+    int32_t yielding =
+        0;  // so many give way to a more urgent stream of the sender; 0: not this one
   };
   // What a small message touches comes first: three cache lines.
   struct alignas(64) Connection {
@@ -245,7 +246,7 @@ class FlowNetwork {
   void AddFlow(int32_t connection);
   void TouchSender(const Connection& c);  // what one of its streams has to send first is another
   void WeighSenders(Instant now);
-  void SetYields(Instant now, int32_t connection, bool yields);
+  void SetYielding(Instant now, int32_t connection, int32_t yielding);
 
   // Cuts (flow_cuts.cc).
   bool IsCut(int32_t from, int32_t to) const;

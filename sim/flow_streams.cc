@@ -200,7 +200,7 @@ void FlowNetwork::Settle(Instant now, Connection& c) {
 void FlowNetwork::CountRound(Connection& c) {
   Stream& s = *c.stream;
   c.window.OnRound(s.round, s.round_sent, c.route.loss, c.rng);
-  if (s.all_fits || s.yields) return;  // it comes back to the window that it had
+  if (s.all_fits || s.yielding > 0) return;  // it comes back to the window that it had
   const double room = RoomOf(c);
   if (c.window.Overshoots(s.round_sent, room)) {
     s.held_rounds = 1;

@@ -64,7 +64,7 @@ class FlowWindow {
   // Of a line that several connections fill, each gets a share in proportion to this. cubic ones
   // are unequal: 2 to 16 at once end 4 to 10 % earlier on average than all together, which is what
   // a lognormal spread of 0.2 gives.
-  static constexpr int64_t kEvenWeight = 16;
+  static constexpr int64_t kEvenWeight = 128;
   int64_t DrawWeight(Rng& rng) const;
 
   // A burst was too much for the line's queue.
