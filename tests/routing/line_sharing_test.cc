@@ -71,6 +71,17 @@ TEST_CASE("LineSharing: on its way a message waits for the one before", "[routin
   shared.CheckLeaves(2.5, 2);
 }
 
+TEST_CASE("LineSharing: deltas have a sixteenth together beside what is urgent, and then all",
+          "[routing][lines]") {
+  const uint32_t deltas = GENERATE(1u, 2u, 3u);
+  Shared shared(EvenFleet(5, 0, 1), {{0, 1}, {0, 2}, {0, 3}, {0, 4}});
+  for (uint32_t i = 1; i <= deltas; ++i)
+    shared.sharing.Send(0, static_cast<int32_t>(i), 1, i, true);
+  shared.sharing.Send(0, 0, 1, 0);
+  shared.CheckLeaves(17.0 / 16, 0);
+  for (uint32_t i = 1; i <= deltas; ++i) shared.CheckLeaves(1 + deltas, i);
+}
+
 TEST_CASE("LineSharing: others take what a slow link leaves of a line", "[routing][lines]") {
   Fleet fleet = EvenFleet(3, 0, 1);
   SetLink(fleet, 0, 1, 4);

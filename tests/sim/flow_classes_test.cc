@@ -92,6 +92,21 @@ TEST_CASE("FlowNetwork: deltas give way to an activation that their sender has f
   CHECK(play(2, 2).at(2) - 2 > 1.7 * activation_s);  // nor does who does not know of it
 }
 
+TEST_CASE("FlowNetwork: deltas to many peers take no more beside an activation than one") {
+  const auto activation_s = [](int deltas_to) {
+    Player player(TwoSites(20, Duration::Millis(40), CongestionControl::kBbr, 8));
+    for (int i = 0; i < deltas_to; ++i)
+      player.network.Send(Instant(), player.network.Open(0, 2 * i + 3), 5 * kMegabyte, 10 + i, 2);
+    player.RunUntil(At(2));
+    player.network.Send(At(2), player.network.Open(0, 1), 2 * kMegabyte, 1, 1);
+    player.RunUntil(At(60));
+    return player.seconds.at(1) - 2;
+  };
+  const double alone_s = activation_s(0);
+  CHECK(activation_s(1) == Approx(alone_s).epsilon(0.15));
+  CHECK(activation_s(7) == Approx(alone_s).epsilon(0.15));
+}
+
 TEST_CASE("FlowNetwork: a cut keeps the order of classes, and what was broken off has begun") {
   Player player(TwoSites(20, Duration::Millis(40), CongestionControl::kBbr));
   const int32_t bulk = player.network.Open(0, 1);
