@@ -43,6 +43,7 @@ class World {
     int64_t received = 0;
     TrafficClass traffic = TrafficClass::kDelta;
     bool rests = false;        // nothing more to send
+    bool is_gone = false;      // its receiver, without a word
     std::optional<Line> then;  // crossed after the line of all
   };
 
@@ -105,7 +106,9 @@ class World {
     for (Pair& pair : pairs_) {
       while (!pair.rests && pair.sender.Unfinished(pair.traffic) < 4)
         Offer(pair, pair.traffic, 1 << 20);
-      pair.sender.BeginTurn(sender_line_.CommonQueue(static_cast<uint64_t>(&pair - pairs_.data())));
+      pair.sender.Tick(now_);
+      pair.sender.BeginTurn(now_,
+                            sender_line_.CommonQueue(static_cast<uint64_t>(&pair - pairs_.data())));
       if (const auto probe = pair.sender.ProbeDue(now_))
         events_.emplace(Cross(pair, 100), Event{&pair, EncodeLink(*probe)});
     }
@@ -117,7 +120,7 @@ class World {
         }
       if (pair.sender.IsIdle()) continue;
       active.push_back(&pair);
-      pairs.push_back(pair.sender.InSenderLine());
+      pairs.push_back(pair.sender.InSenderLine(now_));
     }
     if (shares) sender_line_.Share(now_, pairs, [&](size_t i) { return Send(*active[i]); });
     Advance();
@@ -158,6 +161,7 @@ class World {
     const Event event = std::move(events_.begin()->second);
     events_.erase(events_.begin());
     Pair& pair = *event.pair;
+    if (pair.is_gone) return;
     const auto message = DecodeLink(event.bytes);
     if (const auto* chunk = std::get_if<DecodedChunk>(&*message)) {
       std::optional<BulkReceiver::Arrived> arrived;

@@ -155,6 +155,24 @@ TEST_CASE("SenderLine: a line that becomes slow has no long queue, and is filled
   CHECK(Sum(Shares(world, Duration::Seconds(5))) > 0.9);
 }
 
+TEST_CASE("SenderLine: peers that are gone hold nobody back", "[wire][window]") {
+  World world(MakeLine(20, 40), 6);
+  world.RunUntil(Instant() + Duration::Seconds(5));
+  for (size_t i = 1; i < 6; ++i) world.pairs()[i].is_gone = true;
+  world.RunUntil(world.now() + Duration::Seconds(3));
+  CHECK(world.Goodput(Duration::Seconds(3)) > 0.85 * 2.5e6);
+}
+
+TEST_CASE("SenderLine: who waits for a turn is not stalled, who waits for its peer is", "[wire]") {
+  World world(MakeLine(1, 40), 16);  // a sixteenth of it is for fifteen: a chunk each 17 s
+  world.second().traffic = TrafficClass::kActivation;
+  world.RunUntil(Instant() + Duration::Seconds(60));
+  for (const World::Pair& pair : world.pairs()) CHECK_FALSE(pair.sender.StalledSince(world.now()));
+  world.first().is_gone = true;
+  world.RunUntil(world.now() + Duration::Seconds(60));
+  CHECK(world.first().sender.StalledSince(world.now()));
+}
+
 TEST_CASE("SenderLine: near peers are not behind it, and those that are take turns", "[wire]") {
   SenderLine line;
   std::vector<SenderLine::Pair> pairs(3);

@@ -16,6 +16,7 @@ constexpr size_t kGivenUpMax = 4096;
 constexpr int64_t kWindowsUnderWay = 2;
 constexpr Duration kNearRoundTrip = Duration::Millis(5);
 constexpr double kPaceOfWindow = 1.5;  // in a round trip: the window bounds, not the pace
+constexpr Duration kLostAfter = Duration::Millis(500);
 constexpr Duration kLateLeast = Duration::Millis(20);
 
 size_t At(TrafficClass traffic) {
@@ -75,22 +76,32 @@ bool BulkSender::Waits(TrafficClass traffic) const {
   return !queues_[At(traffic)].empty() || !again_[At(traffic)].empty();
 }
 
-void BulkSender::BeginTurn(const SenderLine::Common& common) {
+void BulkSender::BeginTurn(Instant now, const SenderLine::Common& common) {
   look_again_.reset();
   if (!std::exchange(was_asked_, transfers_.empty())) {
     window_.OnHeldBack();
     limit_ = CongestionWindow::Limit::kNothing;
+    if (under_way_bytes_ == 0 && !IsOwed()) progress_ = progress_ + (now - turn_began_);
   }
+  turn_began_ = now;
   if (!transfers_.empty()) window_.OnCommonQueue(common.since, common.queue);
 }
 
-SenderLine::Pair BulkSender::InSenderLine() const {
+// Whether something is to be sent again, as nothing was heard of it.
+bool BulkSender::IsOwed() const {
+  return std::ranges::any_of(again_, [this](const std::deque<Chunk>& again) {
+    return std::ranges::any_of(again, [this](const Chunk& chunk) { return IsOpen(chunk); });
+  });
+}
+
+// What was not acknowledged for so long is lost: the line carries what others send.
+SenderLine::Pair BulkSender::InSenderLine(Instant now) const {
   SenderLine::Pair pair;
-  pair.in_line = InLine();
+  pair.in_line = now - progress_ > Patience() + kLostAfter ? 0 : InLine();
   pair.window = window_.bytes();
   pair.is_near = window_.round_trip().value_or(Duration()) < SenderLine::kNear;
-  const bool only_data = Unfinished(TrafficClass::kData) == transfers_.size();
-  pair.is_urgent = Waits(TrafficClass::kActivation) || only_data;
+  pair.is_urgent = Waits(TrafficClass::kActivation);
+  pair.measures = Unfinished(TrafficClass::kData) == transfers_.size();
   return pair;
 }
 

@@ -58,7 +58,7 @@ class BulkSender {
   bool HasStripe(StripeId stripe) const { return stripes_.contains(stripe); }
 
   // Before it may be asked for chunks, or is not since others go first.
-  void BeginTurn(const SenderLine::Common& common);
+  void BeginTurn(Instant now, const SenderLine::Common& common);
 
   // The next chunk to put on the wire; it counts as under way. nullopt: nothing may go now.
   struct Transmission {
@@ -93,7 +93,7 @@ class BulkSender {
   bool IsIdle() const { return transfers_.empty(); }
   int64_t under_way_bytes() const { return under_way_bytes_; }
   uint64_t session() const { return session_; }
-  SenderLine::Pair InSenderLine() const;
+  SenderLine::Pair InSenderLine(Instant now) const;
   const CongestionWindow& window() const { return window_; }
   double carried_bytes_per_s() const { return carried_.best(); }  // 0: not known
   // Since when nothing gets through, if it is longer than kStalledAfter.
@@ -123,6 +123,7 @@ class BulkSender {
   std::optional<Chunk> NextChunk(TrafficClass traffic, int64_t most_bytes);
   std::optional<Chunk> Cut(uint64_t transfer, int64_t most_bytes);
   bool IsOpen(const Chunk& chunk) const;  // not acknowledged
+  bool IsOwed() const;
   std::map<uint64_t, Sent>::iterator Latest(Instant now, std::optional<TrafficClass> waits);
   std::map<StripeId, BulkStripe>::iterator StripeFor(Instant now, TrafficClass traffic,
                                                      std::optional<StripeId> except = {});
@@ -166,6 +167,7 @@ class BulkSender {
   std::optional<Instant> last_activation_;
   std::optional<Instant> began_, next_probe_, look_again_;
   bool was_asked_ = true;  // since BeginTurn, or it had nothing
+  Instant turn_began_;
 };
 
 }  // namespace skerry

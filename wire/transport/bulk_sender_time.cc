@@ -13,7 +13,8 @@ constexpr int64_t kBytesPerStripe = 700'000;
 // early, and so many together from the start.
 constexpr int64_t kEarlyLeast = 4, kEarlyMost = 12;
 constexpr Duration kRoundTripPerStripe = Duration::Millis(10);
-constexpr size_t kProbesMost = 256;                       // under way
+constexpr size_t kProbesMost = 256;  // under way
+constexpr size_t kProbesUnanswered = 32;
 constexpr double kProbeBytes = 200, kProbeShare = 0.005;  // of the line
 constexpr Duration kSignalsWithin = Duration::Seconds(5);
 constexpr Duration kProbeLeast = Duration::Millis(5), kProbeMost = Duration::Millis(100);
@@ -50,6 +51,8 @@ std::optional<ProbeMessage> BulkSender::ProbeDue(Instant now) {
   Duration every = window().round_trip().value_or(kProbeMost) / (5 * times);
   const double most = times * kProbeShare * window().bytes_per_s();
   if (most > 0) every = std::max(every, Duration::Seconds(kProbeBytes / most));
+  // A line that hardly carries what there is does not get still more.
+  if (probed_.size() >= kProbesUnanswered) every = kProbeMost;
   next_probe_ = now + std::clamp(every, kProbeLeast, kProbeMost);
   const int64_t nanos = (now - Instant()).nanos();
   if (probed_.size() >= kProbesMost) probed_.erase(probed_.begin());

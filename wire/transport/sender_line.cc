@@ -13,7 +13,7 @@ constexpr Duration kRoundLeast = Duration::Millis(20);
 constexpr int64_t kProbesPerRound = 3;
 constexpr int64_t kManyProbes = 5;  // the quickest crossed a line that was empty by chance
 constexpr double kGain = 0.6, kShrinkMost = 0.3, kGrowthMost = 0.3, kGrowthLeast = 0.005;
-constexpr double kStartGrowth = 0.5;
+constexpr double kStartGrowth = 1;
 constexpr double kEmptyDoubles = 1.5;  // rounds without queue in which growth doubles
 constexpr Duration kGrowthQueue = Duration::Millis(8);
 constexpr double kSmallShrink = 0.02;
@@ -109,14 +109,15 @@ SenderLine::Common SenderLine::CommonQueue(uint64_t pair) const {
 // ---- whose turn it is --------------------------------------------------------------------------
 
 void SenderLine::BeginTurns(Instant now, std::span<const Pair> pairs) {
-  near_ = urgent_ = rest_ = Turns();
+  for (Turns* turns : {&near_, &urgent_, &rest_}) turns->who.clear();
   in_line_ = 0;
+  const bool has_urgent = std::ranges::any_of(pairs, [](const Pair& p) { return p.is_urgent; });
   size_t far = 0;
   int64_t longest = 0;
-  for (size_t k = 0; k < pairs.size(); ++k) {
-    const size_t i = (next_ + k) % pairs.size();
+  for (size_t i = 0; i < pairs.size(); ++i) {
     const Pair& pair = pairs[i];
-    (pair.is_near ? near_ : pair.is_urgent ? urgent_ : rest_).who.push_back(i);
+    const bool is_urgent = pair.is_urgent || (pair.measures && has_urgent);
+    (pair.is_near ? near_ : is_urgent ? urgent_ : rest_).who.push_back(i);
     if (pair.is_near) continue;
     ++far;
     in_line_ += pair.in_line;
@@ -134,14 +135,11 @@ void SenderLine::BeginTurns(Instant now, std::span<const Pair> pairs) {
 
 int64_t SenderLine::SendNext(Turns& turns, absl::FunctionRef<int64_t(size_t)> send) {
   while (!turns.who.empty()) {
-    if (turns.at >= turns.who.size()) turns.at = 0;
-    const size_t pair = turns.who[turns.at];
-    if (const int64_t bytes = send(pair); bytes > 0) {
-      ++turns.at;
-      next_ = pair + 1;
-      return bytes;
-    }
-    turns.who.erase(turns.who.begin() + static_cast<std::ptrdiff_t>(turns.at));
+    auto at = std::ranges::lower_bound(turns.who, turns.next);
+    if (at == turns.who.end()) at = turns.who.begin();
+    turns.next = *at + 1;
+    if (const int64_t bytes = send(*at); bytes > 0) return bytes;
+    turns.who.erase(at);
   }
   return 0;
 }

@@ -7,13 +7,13 @@
 // here, as a window does (what the quickest probe of a round met, of whichever pair), by one bound
 // on the bytes of all pairs. It is content with less than windows are, so that where pairs share a
 // line it is the bound that holds them back. It begins with what fills the longest of the paths
-// alone, and grows by half every other round until there is a queue. (That flows to different ends
+// alone, and doubles every other round until there is a queue. (That flows to different ends
 // share what they know of a line is the idea of the Congestion Manager, RFC 3124.)
 //
 // Under that bound activations go first, whichever pair they are for. What they leave is for the
 // rest, and at least a sixteenth: outer rounds end also where activations could fill the line. What
-// measures a line (kData) counts as urgent where its pair has nothing else: it would find the line
-// slow. Pairs that are equally urgent take turns, a chunk each.
+// measures a line (kData) is as urgent as they are where they wait, or it would find the line slow,
+// and else is of the rest. Pairs that are equally urgent take turns, a chunk each.
 //
 // One pair alone has nothing to share. Near peers (kNear) are behind another line.
 //
@@ -43,7 +43,9 @@ class SenderLine {
   // Of one that has something to send, or under way.
   struct Pair {
     int64_t in_line = 0, window = 0;  // bytes
-    bool is_near = false, is_urgent = false;
+    bool is_near = false;
+    bool is_urgent = false;  // activations wait to leave
+    bool measures = false;   // there is nothing but kData
   };
   // Lets them send until none may, or the line has no room. `send`: puts one chunk of that pair on
   // the wire and says how long it is; 0: it has none, or may not.
@@ -66,10 +68,10 @@ class SenderLine {
   std::optional<int64_t> bound() const { return bound_; }  // nullopt: there never were several
 
  private:
-  // The indices of pairs, in turn.
+  // Indices of pairs; `next` is whose turn it is, or of the first behind it.
   struct Turns {
     std::vector<size_t> who;
-    size_t at = 0;
+    size_t next = 0;
   };
   struct Met {
     Duration queues;  // their sum
@@ -97,7 +99,6 @@ class SenderLine {
   int empty_rounds_ = 0;
 
   Turns near_, urgent_, rest_;
-  size_t next_ = 0;      // whose turn it is
   int64_t in_line_ = 0;  // bytes of all but the near
   int64_t owed_ = 0;     // bytes, to the rest
 

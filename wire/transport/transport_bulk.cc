@@ -147,7 +147,7 @@ void Transport::PrepareToSend(const NodeId& peer, Link& link) {
     SendOverStripe(peer, link, over, EncodeLink(*probe));
   }
   ReadConnections(link);
-  link.sender.BeginTurn(sender_line_.CommonQueue(link.sender.session()));
+  link.sender.BeginTurn(Now(), sender_line_.CommonQueue(link.sender.session()));
 }
 
 int64_t Transport::SendChunk(const NodeId& peer, Link& link) {
@@ -241,7 +241,7 @@ bool Transport::FlushBulk() {
     PrepareToSend(peer, link);
     if (!link.sender.IsIdle()) {
       links.emplace_back(peer, &link);
-      pairs.push_back(link.sender.InSenderLine());
+      pairs.push_back(link.sender.InSenderLine(Now()));
     } else if (!link.receiver.OwesAcks()) {
       active_.erase(peer);
     }
