@@ -164,8 +164,7 @@ class FlowNetwork {
     Instant next;            // what happens then: a message or a round ends
     Instant queued;          // when the queue wakes it, never later than `next`
     bool is_queued = false;
-    int32_t yielding =
-        0;  // so many give way to a more urgent stream of the sender; 0: not this one
+    int32_t yielding = 0;  // so many of its sender give way to a more urgent one; 0: not it
   };
   // What a small message touches comes first: three cache lines.
   struct alignas(64) Connection {

@@ -109,7 +109,11 @@ SenderLine::Common SenderLine::CommonQueue(uint64_t pair) const {
 // ---- whose turn it is --------------------------------------------------------------------------
 
 void SenderLine::BeginTurns(Instant now, std::span<const Pair> pairs) {
-  for (Turns* turns : {&near_, &urgent_, &rest_}) turns->who.clear();
+  for (Turns* turns : {&near_, &urgent_, &rest_}) {
+    turns->who.clear();
+    turns->again.clear();
+    turns->at = 0;
+  }
   in_line_ = 0;
   const bool has_urgent = std::ranges::any_of(pairs, [](const Pair& p) { return p.is_urgent; });
   size_t far = 0;
@@ -123,6 +127,8 @@ void SenderLine::BeginTurns(Instant now, std::span<const Pair> pairs) {
     in_line_ += pair.in_line;
     longest = std::max(longest, pair.window);
   }
+  for (Turns* turns : {&near_, &urgent_, &rest_})
+    std::ranges::rotate(turns->who, std::ranges::lower_bound(turns->who, turns->next));
   most_in_line_ = std::max(most_in_line_, in_line_);
   if (shares_ == (far > 1)) return;
   shares_ = !shares_;
@@ -134,12 +140,18 @@ void SenderLine::BeginTurns(Instant now, std::span<const Pair> pairs) {
 }
 
 int64_t SenderLine::SendNext(Turns& turns, absl::FunctionRef<int64_t(size_t)> send) {
-  while (!turns.who.empty()) {
-    auto at = std::ranges::lower_bound(turns.who, turns.next);
-    if (at == turns.who.end()) at = turns.who.begin();
-    turns.next = *at + 1;
-    if (const int64_t bytes = send(*at); bytes > 0) return bytes;
-    turns.who.erase(at);
+  while (!turns.IsOver()) {
+    if (turns.at == turns.who.size()) {
+      turns.who.swap(turns.again);
+      turns.again.clear();
+      turns.at = 0;
+    }
+    const size_t pair = turns.who[turns.at++];
+    turns.next = pair + 1;
+    if (const int64_t bytes = send(pair); bytes > 0) {
+      turns.again.push_back(pair);
+      return bytes;
+    }
   }
   return 0;
 }
@@ -151,7 +163,7 @@ bool SenderLine::HasRoom(int64_t beyond) {
 }
 
 bool SenderLine::SendUrgent(absl::FunctionRef<int64_t(size_t)> send) {
-  if (urgent_.who.empty() || !HasRoom(bound_.value_or(0) / kUrgentPart)) return false;
+  if (urgent_.IsOver() || !HasRoom(bound_.value_or(0) / kUrgentPart)) return false;
   const int64_t bytes = SendNext(urgent_, send);
   in_line_ += bytes;
   owed_ = std::min(owed_ + bytes / (kRestShare - 1), CongestionWindow::kChunkMost);
@@ -173,7 +185,7 @@ void SenderLine::Share(Instant now, std::span<const Pair> pairs,
   for (;;) {
     if (owed_ >= CongestionWindow::kChunkLeast && SendRest(send)) continue;
     if (SendUrgent(send)) continue;
-    if (rest_.who.empty() || !HasRoom(0) || !SendRest(send)) break;
+    if (rest_.IsOver() || !HasRoom(0) || !SendRest(send)) break;
   }
   most_in_line_ = std::max(most_in_line_, in_line_);
 }

@@ -68,10 +68,12 @@ class SenderLine {
   std::optional<int64_t> bound() const { return bound_; }  // nullopt: there never were several
 
  private:
-  // Indices of pairs; `next` is whose turn it is, or of the first behind it.
+  // Indices of pairs, which are asked one after another; `again`: those that had something.
   struct Turns {
-    std::vector<size_t> who;
-    size_t next = 0;
+    std::vector<size_t> who, again;
+    size_t at = 0;
+    size_t next = 0;  // the next time it begins with this pair, or the first behind it
+    bool IsOver() const { return at == who.size() && again.empty(); }
   };
   struct Met {
     Duration queues;  // their sum
