@@ -3,10 +3,10 @@
 //
 //   bench_transport [--only PART] [--link MBIT/RTT/LOSS] [--seconds S] [--cold] [--json FILE]
 //
-// PART: bulk, cubic, activation, round, encryption, plain. LINK: bulk, or plain TCP, over this one
-// instead
-// ("100/80/0.001"). S: of each run, 30 unless said. Before it each pair measures its link as nodes
-// do when they join; --cold: it does not, and its bulk begins with dialling.
+// PART: bulk, cubic, activation, round, encryption, plain. LINK: bulk, cubic, round or plain TCP
+// over this one instead ("100/80/0.001"). S: of each run, 30 unless said. Before it each pair
+// measures its link as nodes do when they join; --cold: it does not, and its bulk begins with
+// dialling.
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -168,7 +168,8 @@ void BenchRound(Bench& bench, const Options& options) {
     for (int32_t peer = 1; peer <= 1 + kDeltasTo; ++peer) peers.push_back(peer);
     const PairRun run = RunEnds(**world, 0, peers, load);
     const std::string what = absl::StrFormat("round to %d, %s", kDeltasTo, Text("bbr", line));
-    const double activations = static_cast<double>(load.activation_bytes) / load.activation_every_s;
+    const double activations = static_cast<double>(run.activations.size()) *
+                               static_cast<double>(load.activation_bytes) / load.load_s;
     bench.AtLeast(what + ": deltas and activations",
                   100 * (run.payload_bytes_per_s + activations) / (line.mbps * kMbit), "% of line",
                   85);
