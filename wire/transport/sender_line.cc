@@ -1,7 +1,6 @@
 #include "wire/transport/sender_line.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "wire/transport/window.h"
@@ -9,18 +8,9 @@
 namespace skerry {
 namespace {
 
-constexpr Duration kRoundLeast = Duration::Millis(20);
-constexpr int64_t kProbesPerRound = 3;
-constexpr int64_t kManyProbes = 5;  // the quickest crossed a line that was empty by chance
-constexpr double kGain = 0.6, kShrinkMost = 0.3, kGrowthMost = 0.3, kGrowthLeast = 0.005;
-constexpr double kStartGrowth = 1;
-constexpr double kEmptyDoubles = 1.5;  // rounds without queue in which growth doubles
-constexpr Duration kGrowthQueue = Duration::Millis(8);
-constexpr double kSmallShrink = 0.02;
-constexpr double kPartOfChunk = 0.75;
 constexpr int64_t kUrgentPart = 4;  // of the bound, that what is urgent may go beyond it
 
-Duration Mean(Duration sum, int64_t count) {
+Duration Mean(Duration sum, int count) {
   return count == 0 ? Duration() : Duration::Nanos(sum.nanos() / count);
 }
 
@@ -32,27 +22,25 @@ void SenderLine::OnProbe(Instant now, uint64_t pair, const Reading& reading) {
   if (!shares_ || reading.sent < since_ || reading.round_trip < kNear) return;
   if (!began_) {
     began_ = now;
+    queues_ = Quickest();
     round_trips_ = Duration();
     now_ = Round();
   }
-  if (now_.all.probes == 0 || reading.queue < least_) {
-    second_ = std::exchange(least_, reading.queue);
-  } else if (now_.all.probes == 1 || reading.queue < second_) {
-    second_ = reading.queue;
-  }
+  queues_.Add(reading.queue);
   for (Met* met : {&now_.all, &now_.of[pair]}) {
     met->queues = met->queues + reading.queue;
     ++met->probes;
   }
   round_trips_ = round_trips_ + reading.round_trip;
   const Duration took = now - *began_;
-  const Duration round = std::max(Mean(round_trips_, now_.all.probes), kRoundLeast);
-  const bool has_enough = now_.of.size() > 1 && now_.all.probes >= kProbesPerRound && took >= round;
+  const Duration round = std::max(Mean(round_trips_, now_.all.probes), QueueFollower::kRoundLeast);
+  const bool has_enough =
+      now_.of.size() > 1 && now_.all.probes >= QueueFollower::kProbesPerRound && took >= round;
   if (has_enough || took > kAloneAfter) EndRound();
 }
 
 void SenderLine::EndRound() {
-  const Duration queue = now_.all.probes < kManyProbes ? least_ : second_;
+  const Duration queue = queues_.Usual(now_.all.probes);
   const int64_t used = std::max(most_in_line_, most_before_);
   if (now_.of.size() > 1 && used > 0) Follow(queue, Mean(round_trips_, now_.all.probes), used);
   has_told_ = true;
@@ -63,30 +51,23 @@ void SenderLine::EndRound() {
 }
 
 void SenderLine::Follow(Duration queue, Duration round_trip, int64_t used) {
-  // What was taken away, or much that was added, shows a round later.
-  if (std::exchange(waits_, false)) return;
-  const double way_s = (round_trip + queue).seconds();
   // A chunk is indivisible: most of one is no queue. The line carries in that time what it holds.
-  const double chunk_s =
-      static_cast<double>(CongestionWindow::kChunkLeast) * way_s / static_cast<double>(used);
-  const double target_s = std::max(kTargetQueue.seconds(), kPartOfChunk * chunk_s);
-  const double excess_s = queue.seconds() - target_s;
-  empty_rounds_ = queue.seconds() < target_s / 2 ? empty_rounds_ + 1 : 0;
-  if (excess_s > 0) {
+  const double chunks =
+      static_cast<double>(CongestionWindow::kChunkLeast) / static_cast<double>(used);
+  const Duration chunk = Duration::Seconds((round_trip + queue).seconds() * chunks);
+  const Duration target = std::max(kTargetQueue, chunk * 3 / 4);
+  const QueueFollower::Round round{queue, target, round_trip};
+  const std::optional<double> change = follower_.Change(round);
+  if (!change) return;
+  if (queue > target) {
     // What overfilled the line at the start says, with its queue, what fills it.
-    const double shrink = std::exchange(starting_, false)
-                              ? excess_s / way_s
-                              : std::min(kGain * excess_s / way_s, kShrinkMost);
+    const double shrink = std::exchange(starting_, false) ? round.Excess() : -*change;
     const auto in_use = static_cast<double>(std::min(*bound_, used));
-    waits_ = shrink > kSmallShrink;
     bound_ = std::max(kLeastBytes, static_cast<int64_t>(in_use * (1 - shrink)));
   } else if (holds_back_) {
-    const double eager = kGrowthLeast * std::exp2(empty_rounds_ / kEmptyDoubles);
-    const double most = std::min(kGrowthMost, kGrowthQueue.seconds() / round_trip.seconds());
-    waits_ = starting_ && empty_rounds_ > 0;
-    const double growth =
-        waits_ ? kStartGrowth : std::min(std::max(-kGain * excess_s / way_s, eager), most);
-    const double bound = static_cast<double>(*bound_) * (1 + growth);
+    const bool doubles = starting_ && follower_.empty_rounds() > 0;
+    if (doubles) follower_.Wait();
+    const double bound = static_cast<double>(*bound_) * (1 + (doubles ? 1 : *change));
     bound_ = std::min(static_cast<int64_t>(bound), CongestionWindow::kMostBytes);
   }
 }

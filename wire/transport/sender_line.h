@@ -4,8 +4,8 @@
 // But a home's line is the first hop of all paths, and eleven windows keep eleven queues there. So
 // what probes meet is told apart: what those of other pairs meet on average is the common queue,
 // and only what a pair meets beyond that is followed by its window. The common queue is followed
-// here, as a window does (what the quickest probe of a round met, of whichever pair), by one bound
-// on the bytes of all pairs. It is content with less than windows are, so that where pairs share a
+// here, as by a window (queue_follower.h; probes are those of all pairs), by one bound on the bytes
+// of all pairs. It is content with less than windows are, so that where pairs share a
 // line it is the bound that holds them back. It begins with what fills the longest of the paths
 // alone, and doubles every other round until there is a queue. (That flows to different ends
 // share what they know of a line is the idea of the Congestion Manager, RFC 3124.)
@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "common/instant.h"
+#include "wire/transport/queue_follower.h"
 
 namespace skerry {
 
@@ -77,7 +78,7 @@ class SenderLine {
   };
   struct Met {
     Duration queues;  // their sum
-    int64_t probes = 0;
+    int probes = 0;
   };
   struct Round {
     Met all;
@@ -97,8 +98,7 @@ class SenderLine {
   bool shares_ = false;   // several pairs have something to send,
   Instant since_;         // or not, since then
   bool starting_ = true;  // no common queue has been met
-  bool waits_ = false;    // for what the round before has changed
-  int empty_rounds_ = 0;
+  QueueFollower follower_;
 
   Turns near_, urgent_, rest_;
   int64_t in_line_ = 0;  // bytes of all but the near
@@ -106,7 +106,8 @@ class SenderLine {
 
   // The round under way, and what was told in the one before.
   std::optional<Instant> began_;
-  Duration least_, second_, round_trips_;  // the last is a sum
+  Quickest queues_;
+  Duration round_trips_;  // their sum
   int64_t most_in_line_ = 0, most_before_ = 0;
   bool holds_back_ = false;
   Round now_, before_;

@@ -7,10 +7,8 @@
 namespace skerry {
 namespace {
 
-constexpr Duration kRoundLeast = Duration::Millis(20);
-constexpr int kProbesPerRound = 3;  // at least: each may have met a chunk
-constexpr int kManyProbes = 5;  // the quickest of so many crossed a line that was empty by chance
-constexpr int kBunched = 4;     // closer than a fourth of how they were sent
+constexpr Duration kRoundLeast = QueueFollower::kRoundLeast;
+constexpr int kBunched = 4;  // closer than a fourth of how they were sent
 constexpr Duration kQueuedFor = Duration::Millis(10);
 constexpr double kStartGrowth = 0.4;  // of what was delivered
 // In the midst of growth the line holds more than what a round trip has put into it.
@@ -19,15 +17,9 @@ constexpr double kGentleGrowth = 0.25;
 constexpr int kGentleRounds = 2;
 constexpr Duration kRested = Duration::Seconds(1);
 constexpr int kStuckRounds = 4;  // without a rate that explains the window, and the start is over
-constexpr double kGain = 0.6;    // of what would put the queue right in one round
-constexpr double kGrowthMost = 0.3, kGrowthLeast = 0.005, kShrinkMost = 0.3;  // in a round
-constexpr double kEmptyDoubles = 1.5;  // rounds without queue in which growth doubles
-// Growth shows a round trip later: each step adds no more to the queue.
-constexpr Duration kGrowthQueue = Duration::Millis(8);
-constexpr double kSmallShrink = 0.02;  // more, and its effect is waited for
-constexpr double kHeldShare = 1.5;     // more than the line holds, and TCP holds bytes back
-constexpr double kHeldMost = 3;        // more would only fill TCP's buffers
-constexpr double kHeldAtStart = 5;     // the rate lags behind the window then
+constexpr double kHeldShare = 1.5;  // more than the line holds, and TCP holds bytes back
+constexpr double kHeldMost = 3;     // more would only fill TCP's buffers
+constexpr double kHeldAtStart = 5;  // the rate lags behind the window then
 
 Duration Smooth(Duration old, Duration value, int64_t share) {
   return old == Duration() ? value : old + Duration::Nanos((value - old).nanos() / share);
@@ -42,29 +34,17 @@ Duration CongestionWindow::Least::Add(Instant now, Duration value) {
   return candidates_.front().second;
 }
 
-void CongestionWindow::Quickest::Add(Duration value) {
-  if (count_ == 0 || value < least_) {
-    second_ = least_;
-    least_ = value;
-  } else if (count_ == 1 || value < second_) {
-    second_ = value;
-  }
-  ++count_;
-}
-
 Duration CongestionWindow::QueueOf(Duration round_trip, std::optional<Duration> way) const {
   const Duration both = round_trip - *shortest_;
   return way ? std::clamp(*way - *shortest_way_, both / 4, both) : both;
 }
 
 Duration CongestionWindow::RoundsQueue() const {
-  const bool is_few = round_probes_ < kManyProbes;
-  const auto usual = [&](const Quickest& of) { return is_few ? of.least() : of.second(); };
   // A round may be older than what the shortest is remembered for.
-  const Duration both = std::max(usual(round_trips_now_) - *shortest_, Duration());
+  const Duration both = std::max(round_trips_now_.Usual(round_probes_) - *shortest_, Duration());
   if (ways_now_.is_empty()) return both;
   const Duration least = std::min(round_trips_now_.least() - *shortest_, both);
-  return std::clamp(usual(ways_now_) - *shortest_way_, least / 4, both);
+  return std::clamp(ways_now_.Usual(round_probes_) - *shortest_way_, least / 4, both);
 }
 
 Duration CongestionWindow::OwnOf(Duration queue) const {
@@ -154,7 +134,8 @@ void CongestionWindow::OnDelivered(Instant now, int64_t received_bytes, Instant 
     return;
   }
   const Duration round = std::max(shortest_.value_or(kRoundLeast), kRoundLeast);
-  if (now - *round_began_ >= round && round_probes_ >= kProbesPerRound) EndRound(now);
+  if (now - *round_began_ >= round && round_probes_ >= QueueFollower::kProbesPerRound)
+    EndRound(now);
 }
 
 void CongestionWindow::EndRound(Instant now) {
@@ -206,9 +187,9 @@ int64_t CongestionWindow::InUse() const {
 // Of what was in the line when this probe left so much fills it; the rest was the queue it met.
 void CongestionWindow::EndStart(Duration queue, int64_t in_line) {
   starting_ = false;
-  shrunk_ = true;
   round_began_.reset();
-  empty_rounds_ = 0;
+  follower_ = QueueFollower();
+  follower_.Wait();
   const double share = (*shortest_ + Target()).seconds() / (*shortest_ + queue).seconds();
   const double fits = kStillGrows * share * static_cast<double>(in_line);
   window_ = std::clamp(static_cast<int64_t>(fits), kLeastBytes, window_);
@@ -217,28 +198,21 @@ void CongestionWindow::EndStart(Duration queue, int64_t in_line) {
 void CongestionWindow::StartAnew() {
   starting_ = true;
   gentle_rounds_ = kGentleRounds;
-  stuck_rounds_ = empty_rounds_ = 0;
+  stuck_rounds_ = 0;
+  follower_ = QueueFollower();
   queued_since_.reset();
 }
 
 void CongestionWindow::Follow(Duration queue, double rate) {
-  // What was taken away shows a round later.
-  if (std::exchange(shrunk_, false)) return;
-  const double excess = (queue - Target()).seconds();
-  const auto window = static_cast<double>(excess > 0 ? InUse() : window_);
-  empty_rounds_ = queue < Target() / 2 ? empty_rounds_ + 1 : 0;
-  double change = -kGain * excess / (*shortest_ + queue).seconds();
-  if (excess > 0) {
-    change = std::max(change, -kShrinkMost);
-  } else {
-    const double eager = kGrowthLeast * std::exp2(empty_rounds_ / kEmptyDoubles);
-    const double most = std::min(kGrowthMost, kGrowthQueue.seconds() / shortest_->seconds());
-    if (eager > kGentleGrowth && window < kHeldShare * Holds(rate)) return StartAnew();
-    change = std::clamp(std::max(change, eager), 0.0, most);
-    if (window > kHeldMost * Holds(rate)) change = 0;
-  }
-  shrunk_ = change < -kSmallShrink;
-  window_ = std::clamp(static_cast<int64_t>(window * (1 + change)), kLeastBytes, kMostBytes);
+  const std::optional<double> change = follower_.Change({queue, Target(), *shortest_});
+  if (!change) return;
+  const bool shrinks = queue > Target();
+  const auto window = static_cast<double>(shrinks ? InUse() : window_);
+  const double holds = Holds(rate);
+  if (!shrinks && follower_.Eagerness() > kGentleGrowth && window < kHeldShare * holds)
+    return StartAnew();
+  if (!shrinks && window > kHeldMost * holds) return;
+  window_ = std::clamp(static_cast<int64_t>(window * (1 + *change)), kLeastBytes, kMostBytes);
 }
 
 int64_t CongestionWindow::BurstBytes() const {

@@ -7,13 +7,12 @@
 // end no round. Where both ends send, the queue of the way back is the other's: echoes tell when a
 // probe came, and what the way there takes beyond its quickest is ours (as in LEDBAT, RFC 6817).
 // Clocks drift, so it is believed between a quarter of what the round trip says and all of that.
-// The window grows or shrinks until that is kTargetQueue (the idea of Vegas, Brakmo & Peterson
-// 1995, and of FAST, Wei et al. 2006, above TCP instead of in it). It needs no estimate of the rate
-// that is good to a few per cent, as pacing by one would, and acknowledgements, which come at the
-// rate of the line, space the chunks (pace.h, where they come bunched). It starts small and grows
-// by two fifths every round trip, as acknowledgements come, until probes meet a queue, or until far
-// more is under way than the rate explains; after a rest more gently, as it may have come near the
-// line.
+// The window grows or shrinks until that is kTargetQueue (queue_follower.h). It needs no estimate
+// of the rate that is good to a few per cent, as pacing by one would, and acknowledgements, which
+// come at the rate of the line, space the chunks (pace.h, where they come bunched). It starts small
+// and grows by two fifths every round trip, as acknowledgements come, until probes meet a queue, or
+// until far more is under way than the rate explains; after a rest more gently, as it may have come
+// near the line.
 //
 // Of a queue that other pairs of the process meet as well only what is beyond it counts: that one
 // is looked after together (sender_line.h).
@@ -31,6 +30,7 @@
 #include <utility>
 
 #include "common/instant.h"
+#include "wire/transport/queue_follower.h"
 
 namespace skerry {
 
@@ -92,19 +92,6 @@ class CongestionWindow {
     std::deque<std::pair<Instant, Duration>> candidates_;  // increasing in both
   };
 
-  // The two least of a round. One probe may have crossed an empty line by chance, of many one does.
-  class Quickest {
-   public:
-    void Add(Duration value);
-    Duration least() const { return least_; }
-    Duration second() const { return second_; }
-    bool is_empty() const { return count_ == 0; }
-
-   private:
-    Duration least_, second_;
-    int count_ = 0;
-  };
-
   Duration RoundsQueue() const;
   Duration OwnOf(Duration queue) const;
   void Resume(Instant now, int64_t received_bytes, Instant at);
@@ -141,11 +128,10 @@ class CongestionWindow {
   Instant first_at_, last_at_;
 
   double rate_ = 0;
-  int empty_rounds_ = 0;                 // without queue, one after another
-  int stuck_rounds_ = 0;                 // with more under way than the rate explains, likewise
+  QueueFollower follower_;
+  int stuck_rounds_ = 0;  // with more under way than the rate explains, one after another
   std::optional<Instant> queued_since_;  // all probes have met a queue
   bool held_ = false;
-  bool shrunk_ = false;  // in the round before
 };
 
 }  // namespace skerry
