@@ -27,6 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kPortsTried = 20;
+constexpr auto kTryAgain = std::chrono::milliseconds(200);
 constexpr auto kLetOthersLook = std::chrono::milliseconds(2);  // between pieces of a long history
 
 std::string ReadWhole(const fs::path& path) {
@@ -58,6 +59,29 @@ absl::StatusOr<fs::path> PlaceOf(const std::string& directory) {
       directory);
 }
 
+absl::Status BindTo(const DashboardOptions& options, const std::string& host, int* port,
+                    DashboardServer* server) {
+  const int last = options.any_port ? *port + kPortsTried : *port;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(options.patience_s);
+  bool is_told = false;
+  while (!server->Bind(host, port)) {
+    if (*port < last) {
+      ++*port;
+    } else if (std::chrono::steady_clock::now() < until) {
+      if (!std::exchange(is_told, true))
+        LogLine(absl::StrFormat("dashboard: %s is taken; tried again for %d s", options.address,
+                                options.patience_s));
+      std::this_thread::sleep_for(kTryAgain);
+    } else {
+      return Unavailable(
+          "dashboard: %s is taken or not this machine's; choose another: --dashboard "
+          "HOST:PORT, or none [SK-dashboard-address]",
+          options.address);
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<int> ServeDashboard(const DashboardOptions& options) {
@@ -71,15 +95,7 @@ absl::StatusOr<int> ServeDashboard(const DashboardOptions& options) {
   DashboardPicture picture(place);
   DashboardServer server(&picture,
                          {fs::absolute(place).string(), token.value_or(""), viewers_need});
-  const int last = options.any_port ? port + kPortsTried : port;
-  while (!server.Bind(host, &port)) {
-    if (++port > last) {
-      return Unavailable(
-          "dashboard: %s is taken or not this machine's; choose another: --dashboard "
-          "HOST:PORT, or none [SK-dashboard-address]",
-          options.address);
-    }
-  }
+  SKERRY_RETURN_IF_ERROR(BindTo(options, host, &port, &server));
   const std::string shown = host.find(':') == std::string::npos ? host : "[" + host + "]";
   const std::string url = absl::StrFormat("http://%s:%d/", shown, port);
   WriteFileAtomically((place / "dashboard").string(), url + "\n").IgnoreError();

@@ -15,6 +15,7 @@ struct DashboardOptions {
   // host:port. Beyond loopback it wants a token, which it makes and keeps in DIR/dashboard.token.
   std::string address = "127.0.0.1:7780";
   bool any_port = false;  // if it is taken, one of the next
+  int patience_s = 0;     // if it is taken, again so long: who served before may be about to end
 };
 
 // Serves until it is told to end. Prints the address, and writes it to DIR/dashboard.

@@ -269,6 +269,7 @@ DashboardOptions DashboardOf(const ServeOptions& options) {
   dashboard.directory = options.directory;
   dashboard.any_port = options.dashboard.empty();
   if (!options.dashboard.empty()) dashboard.address = options.dashboard;
+  dashboard.patience_s = dashboard.any_port ? 0 : 10;
   return dashboard;
 }
 

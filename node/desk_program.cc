@@ -222,7 +222,7 @@ void Desk::WriteStatus() const {
 namespace {
 
 bool NodeRunsIn(const fs::path& home) {
-  return fs::exists(home) && absl::IsFailedPrecondition(HomeLock::Take(home.string()).status());
+  return absl::IsFailedPrecondition(HomeLock::Look(home.string()));
 }
 
 // Of the node that runs in this home.

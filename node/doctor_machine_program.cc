@@ -105,12 +105,10 @@ Finding Key(const std::string& home) {
 
 Finding Alone(const std::string& home) {
   Finding finding{"alone", Health::kGood, "no other node lives in this home", "", ""};
-  std::error_code none;
-  if (!fs::exists(home, none)) return finding;
-  const auto lock = HomeLock::Take(home);
-  if (lock.ok() || !absl::IsFailedPrecondition(lock.status())) return finding;
+  const absl::Status alone = HomeLock::Look(home);
+  if (!absl::IsFailedPrecondition(alone)) return finding;
   finding.health = Health::kPoor;
-  finding.found = ErrorText(lock.status());
+  finding.found = ErrorText(alone);
   finding.cause = "a second join in this home would end at once";
   finding.remedy = "skerry-node status shows what it does; --home DIR for another";
   return finding;

@@ -15,7 +15,10 @@ namespace skerry {
 class HomeLock {
  public:
   // FailedPrecondition: another process lives there; it is named. Unavailable: no file can be made.
+  // Waits a moment for who only looks.
   static absl::StatusOr<HomeLock> Take(const std::string& home);
+  // As Take, but only looks: nothing is taken, made or written. OK: nobody lives there.
+  static absl::Status Look(const std::string& home);
 
   HomeLock(HomeLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
   HomeLock& operator=(HomeLock&&) = delete;

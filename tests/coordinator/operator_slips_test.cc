@@ -148,6 +148,17 @@ TEST_CASE("A port that one program answers at is taken for all others", "[coordi
             "is taken"));
 }
 
+TEST_CASE("A page whose port another program still holds is there once that has ended",
+          "[coordinator]") {
+  ProgramRun before(1, 10), run(1, 10);
+  before.ServeDashboardOnly();
+  const std::string url = TextOf(before.at / "run" / "dashboard");
+  run.Serve("127.0.0.1:" + std::to_string(std::stoi(url.substr(17))));
+  WaitFor(run.Log("coordinator"), "is taken; tried again for 10 s", *run.coordinator);
+  before.coordinator.reset();
+  WaitFor(run.Log("coordinator"), "dashboard: " + url.substr(0, url.size() - 1), *run.coordinator);
+}
+
 TEST_CASE("A serve that is refused leaves the page of the one that serves alone",
           "[coordinator][error]") {
   ProgramRun run(1, 10);

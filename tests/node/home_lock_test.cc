@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <thread>
 
 using namespace skerry;
 namespace fs = std::filesystem;
@@ -41,6 +43,32 @@ TEST_CASE("HomeLock: a home is free again when its process is gone, whatever it 
   }
   CHECK(fs::exists(home.path / "lock"));
   CHECK(HomeLock::Take(home.path.string()).ok());
+}
+
+TEST_CASE("HomeLock: who looks whether somebody lives there is in nobody's way", "[node]") {
+  const Home home;
+  const std::string at = home.path.string();
+  CHECK(HomeLock::Look(at).ok());
+  CHECK_FALSE(fs::exists(home.path / "lock"));
+
+  std::atomic<bool> ends = false;
+  std::atomic<int64_t> looks = 0;
+  {
+    const auto first = HomeLock::Take(at);
+    REQUIRE(first.ok());
+    CHECK(absl::IsFailedPrecondition(HomeLock::Look(at)));
+  }
+  std::thread looker([&] {
+    while (!ends) {
+      static_cast<void>(HomeLock::Look(at));
+      ++looks;
+    }
+  });
+  int refused = 0;
+  for (int i = 0; i < 100 || looks < 100; ++i) refused += HomeLock::Take(at).ok() ? 0 : 1;
+  ends = true;
+  looker.join();
+  CHECK(refused == 0);
 }
 
 TEST_CASE("HomeLock: a home that cannot be written is an error with its name", "[node][error]") {
