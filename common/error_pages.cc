@@ -66,6 +66,11 @@ constexpr ErrorPage kPages[] = {
      "The event log has no such step or round: the run has not come so far, or the number is "
      "wrong.",
      "Leave the number out: then the newest is explained."},
+    {"SK-gpu-failed", "the GPU has failed, and there is nothing else to train on",
+     "What the message says came from the driver: the GPU is off the bus, its memory is damaged, "
+     "or "
+     "a kernel went wrong. With join --devices all, or a list, a node goes on without it.",
+     "dmesg and nvidia-smi say more; start the node again to try the GPU again."},
     {"SK-home-in-use", "another node lives in this home",
      "Two processes with one identity would be taken for one that lies. The message names the "
      "other.",

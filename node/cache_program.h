@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "node/home_lock.h"
+#include "node/home_lock_program.h"
 #include "node/shard_directory.h"
 
 namespace skerry {

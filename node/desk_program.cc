@@ -16,7 +16,7 @@
 
 #include "common/cli_program.h"
 #include "common/status.h"
-#include "node/home_lock.h"
+#include "node/home_lock_program.h"
 #include "node/join_program.h"
 #include "node/limits_program.h"
 #include "node/say.h"
@@ -34,15 +34,6 @@ constexpr double kFreshS = 5;
 
 termios g_before;  // of the terminal
 volatile sig_atomic_t g_raw = 0;
-
-// Also from a signal's handler.
-void GiveTerminalBack() {
-  if (g_raw == 0) return;
-  g_raw = 0;
-  tcsetattr(STDIN_FILENO, TCSANOW, &g_before);
-  constexpr char kBack[] = "\x1b[?25h\x1b[?1049l";
-  [[maybe_unused]] const ssize_t written = write(STDOUT_FILENO, kBack, sizeof kBack - 1);
-}
 
 // While no loop answers to signals.
 void OnSignal(int) {
@@ -75,6 +66,14 @@ bool HasColours() {
 }
 
 }  // namespace
+
+void GiveTerminalBack() {
+  if (g_raw == 0) return;
+  g_raw = 0;
+  tcsetattr(STDIN_FILENO, TCSANOW, &g_before);
+  constexpr char kBack[] = "\x1b[?25h\x1b[?1049l";
+  [[maybe_unused]] const ssize_t written = write(STDOUT_FILENO, kBack, sizeof kBack - 1);
+}
 
 Desk::Desk(fs::path home, const NodeId& self, std::string device) : home_(std::move(home)) {
   view_.node = self.Short();

@@ -60,6 +60,9 @@ class Desk {
   int ticks_ = 0;
 };
 
+// Before the program ends in haste, also by a signal's handler. What a Desk shows is gone.
+void GiveTerminalBack();
+
 // status, pause, resume, leave.
 void AddDeskCommands(CLI::App& app, int* exit_code);
 

@@ -4,16 +4,26 @@
 #include <sstream>
 
 #include "common/status.h"
+#include "kernels/plugin/gpu_backend.h"
 
 namespace skerry {
 namespace {
 
-// Every GPU that works.
-std::vector<DeviceChoice> AllGpus(int threads) {
+// Every GPU that works; in `why` also those that do not.
+std::vector<DeviceChoice> AllGpus(int threads, const std::set<int>& failed) {
+  std::string why = "all GPUs that work";
   std::vector<DeviceChoice> all;
-  for (int index = 0; all.size() < kDevicesMax && CreateCudaBackend(index).ok(); ++index) {
-    all.push_back({true, index, threads, "all GPUs that work"});
+  const int count = UsableGpus();
+  for (int index = 0; index < count && all.size() < kDevicesMax; ++index) {
+    const absl::Status works =
+        failed.contains(index) ? Unavailable("it has failed") : CreateCudaBackend(index).status();
+    if (works.ok()) {
+      all.push_back({true, index, threads, ""});
+    } else {
+      why += absl::StrFormat("; not cuda:%d: %s", index, ErrorText(works));
+    }
   }
+  for (DeviceChoice& device : all) device.why = why;
   return all;
 }
 
@@ -48,22 +58,25 @@ absl::StatusOr<DeviceChoice> ChooseDevice(DeviceWish wish, int threads) {
     choice.why = "the CPU was asked for";
     return choice;
   }
-  const auto gpu = CreateCudaBackend(choice.index);
+  auto gpu = CreateCudaBackend(choice.index);
+  const absl::Status first = gpu.status();
+  const int count = gpu.ok() ? 0 : UsableGpus();
+  while (!gpu.ok() && choice.index + 1 < count) gpu = CreateCudaBackend(++choice.index);
   if (gpu.ok()) {
     choice.gpu = true;
     choice.why = wish == DeviceWish::kCuda ? "a GPU was asked for" : "there is a GPU that works";
     return choice;
   }
-  if (wish == DeviceWish::kCuda) return gpu.status();
-  choice.why = ErrorText(gpu.status());
+  if (wish == DeviceWish::kCuda) return first;
+  choice.why = ErrorText(first);
   return choice;
 }
 
 absl::StatusOr<std::vector<DeviceChoice>> ChooseDevices(const std::string& list, DeviceWish wish,
-                                                        int threads) {
+                                                        int threads, const std::set<int>& failed) {
   std::vector<DeviceChoice> devices;
   if (list == "all") {
-    devices = AllGpus(threads);
+    devices = AllGpus(threads, failed);
     if (!devices.empty()) return devices;
   }
   if (list.empty() || list == "all") {
@@ -83,6 +96,10 @@ absl::StatusOr<std::vector<DeviceChoice>> ChooseDevices(const std::string& list,
       return InvalidArgument("--devices: more than %d of them", kDevicesMax);
     }
   }
+  std::erase_if(devices, [&failed](const DeviceChoice& device) {
+    return device.gpu && failed.contains(device.index);
+  });
+  if (devices.empty()) return Unavailable("--devices: all GPUs of %s have failed", list);
   const auto cpus = std::count_if(devices.begin(), devices.end(),
                                   [](const DeviceChoice& device) { return !device.gpu; });
   for (DeviceChoice& device : devices) {

@@ -17,7 +17,7 @@
 #include "node/device_choice.h"
 #include "node/device_probe.h"
 #include "node/doctor_program.h"
-#include "node/home_lock.h"
+#include "node/home_lock_program.h"
 #include "node/limits_program.h"
 #include "node/network_cards.h"
 #include "node/spill_probe.h"

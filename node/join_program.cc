@@ -18,7 +18,8 @@
 #include "model/weight_store.h"
 #include "node/desk_program.h"
 #include "node/device_probe.h"
-#include "node/home_lock.h"
+#include "node/gpu_failure_program.h"
+#include "node/home_lock_program.h"
 #include "node/limits_program.h"
 #include "node/metrics_program.h"
 #include "node/network_cards.h"
@@ -236,6 +237,15 @@ absl::Status CheckAddresses(const JoinOptions& options) {
   return CheckNamesMachine(options.advertise);
 }
 
+absl::StatusOr<std::vector<DeviceChoice>> Choose(const JoinOptions& options, int threads) {
+  SKERRY_ASSIGN_OR_RETURN(auto chosen,
+                          ChooseDevices(options.devices, options.device, threads, FailedGpus()));
+  JoinAnewWithoutFailedGpu(chosen);
+  if (!LastGpuFailure().empty()) Say(LastGpuFailure() + "; joining again without it");
+  Say("training uses " + DevicesText(chosen));
+  return chosen;
+}
+
 absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   CatchInterrupts();
   SKERRY_RETURN_IF_ERROR(CheckAddresses(options));
@@ -256,8 +266,7 @@ absl::StatusOr<int> JoinRun(const JoinOptions& options) {
   ration.CountAlso([&cache] { return cache->bytes(); });
   const int threads = BoundedThreads(options.threads);
   Devices devices;
-  SKERRY_ASSIGN_OR_RETURN(devices.chosen, ChooseDevices(options.devices, options.device, threads));
-  Say("training uses " + DevicesText(devices.chosen));
+  SKERRY_ASSIGN_OR_RETURN(devices.chosen, Choose(options, threads));
   NodeActorOptions node;
   node.self = self;
   node.coordinator = ticket.coordinator;

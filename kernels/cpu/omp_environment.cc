@@ -1,8 +1,8 @@
 #include "kernels/cpu/omp_environment.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
+
+#include "common/own_program.h"
 
 namespace skerry {
 
@@ -11,7 +11,7 @@ void UsePassiveWaiting(int /*argc*/, char** argv) {
   constexpr int kKeepTheirs = 0;
   if (setenv("OMP_WAIT_POLICY", "passive", kKeepTheirs) != 0) return;
   if (setenv("GOMP_SPINCOUNT", "2000", kKeepTheirs) != 0) return;
-  execv("/proc/self/exe", argv);
+  ExecuteItself(argv);
 }
 
 }  // namespace skerry

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,6 +50,19 @@ class GpuBuffer : public Buffer {
   int64_t size_;
 };
 
+GpuFailure& FailureEnds() {
+  static GpuFailure ends;
+  return ends;
+}
+
+[[noreturn]] void Fail(int index, const std::string& why) {
+  static std::mutex first;
+  first.lock();  // for good: the process ends
+  if (FailureEnds()) FailureEnds()(index, why);
+  std::fprintf(stderr, "GPU %d: %s\n", index, why.c_str());
+  SKERRY_CHECK(false, "a GPU that failed computes nothing any more");
+}
+
 class GpuBackend : public Backend {
  public:
   GpuBackend(std::shared_ptr<OpenDevice> open, DType compute)
@@ -73,9 +87,7 @@ class GpuBackend : public Backend {
   }
   void Synchronize() override {
     GpuText why = {};
-    const bool fine = table_.synchronize(device_, &why);
-    if (!fine) std::fprintf(stderr, "GPU: %s\n", why.text);
-    SKERRY_CHECK(fine, "a GPU that failed computes nothing any more");
+    if (!table_.synchronize(device_, &why)) Fail(open_->index, why.text);
   }
 
   void Gemm(Transpose ta, Transpose tb, ConstTensor a, ConstTensor b, float beta,
@@ -344,6 +356,16 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateGpuBackend(const GpuTable& table,
   GpuDevice* opened = table.open(device, &why);
   if (opened == nullptr) return Unavailable("GPU %d: %s", device, why.text);
   return std::make_unique<GpuBackend>(std::make_shared<OpenDevice>(table, opened, device), compute);
+}
+
+int UsableGpus() {
+  const auto table = LoadGpuTable(DefaultGpuSearch());
+  GpuText why = {};
+  return table.ok() ? (*table)->count(&why) : 0;
+}
+
+void OnGpuFailure(GpuFailure end) {
+  FailureEnds() = std::move(end);
 }
 
 GpuHandle GpuOf(Backend& backend) {

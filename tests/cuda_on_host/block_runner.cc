@@ -227,6 +227,11 @@ void* SharedBytes() {
   return TheBlock().shared();
 }
 
+std::mutex& OneGridAtATime() {
+  static std::mutex mutex;
+  return mutex;
+}
+
 void RunBlock(unsigned threads, size_t shared_bytes, const std::function<void()>& thread) {
   TheBlock().Run(threads, shared_bytes, thread);
 }

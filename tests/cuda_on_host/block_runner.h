@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 
 namespace skerry::cuda {
 
@@ -39,6 +40,9 @@ const LaneWords* MeetWarp(WarpMeeting at, const LaneWords& own);
 unsigned OwnLane();
 
 void* SharedBytes();
+
+// Held by a launch: several threads may use devices, but there is one set of fibers.
+std::mutex& OneGridAtATime();
 
 // Calls `thread()` once for every thread of a block of `threads` ≤ 1024.
 void RunBlock(unsigned threads, size_t shared_bytes, const std::function<void()>& thread);

@@ -106,6 +106,7 @@ struct LaunchShape {
 template <typename... Parameters, typename... Arguments>
 void Launch(Stream, const LaunchShape& shape, void (*kernel)(Parameters...),
             const Arguments&... arguments) {
+  const std::lock_guard one_at_a_time(OneGridAtATime());
   gridDim = shape.grid;
   blockDim = {shape.threads, 1, 1};
   for (unsigned z = 0; z < shape.grid.z; ++z) {

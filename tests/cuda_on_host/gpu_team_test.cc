@@ -8,7 +8,6 @@
 #include "kernels/plugin/gpu_backend.h"
 #include "kernels/plugin/loader.h"
 #include "model/sequence_team.h"
-#include "tests/cuda_on_host/one_at_a_time.h"
 #include "tests/model/tiny_run.h"
 
 namespace skerry {
@@ -37,10 +36,10 @@ struct Marks {
 
 const GpuTable& Table() {
   static const GpuTable table = [] {
-    GpuTable guarded = OneAtATimeTable<&PluginTable>::Make();
-    guarded.mark = &Marks::Make;
-    guarded.await_mark = &Marks::Await;
-    return guarded;
+    GpuTable counted = PluginTable();
+    counted.mark = &Marks::Make;
+    counted.await_mark = &Marks::Await;
+    return counted;
   }();
   return table;
 }

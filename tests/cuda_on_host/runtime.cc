@@ -1,5 +1,7 @@
 // The bodies that kernels/cuda/runtime.cu and products.cu have on a GPU: a device of host memory
 // whose products are plain loops.
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +19,15 @@ float RoundTf32(float value) {
   return std::bit_cast<float>((bits + 0x1000) & ~0x1fffu);
 }
 
+// SKERRY_FIBER_GPU_FAILS="1 FILE": that one fails once there is such a file.
+void FailAsTold(GpuDevice& device) {
+  const char* told = std::getenv("SKERRY_FIBER_GPU_FAILS");
+  char* file = nullptr;
+  if (told == nullptr || std::strtol(told, &file, 10) != device.index) return;
+  if (access(file + 1, F_OK) != 0) return;
+  std::snprintf(device.failure.text, sizeof(device.failure.text), "it fell off the bus");
+}
+
 }  // namespace
 
 namespace cuda {
@@ -32,11 +43,20 @@ void CopyOut(GpuDevice&, const void* from, void* host, size_t bytes) {
 }  // namespace cuda
 
 int32_t CountGpus(GpuText*) {
-  return 1;
+  const char* count = std::getenv("SKERRY_FIBER_GPUS");
+  return count == nullptr ? 1 : std::atoi(count);
 }
 
-GpuDevice* OpenGpu(int32_t, GpuText*) {
-  return new GpuDevice;
+// SKERRY_FIBER_GPU_BROKEN=1: that one does not open.
+GpuDevice* OpenGpu(int32_t index, GpuText* why) {
+  const char* broken = std::getenv("SKERRY_FIBER_GPU_BROKEN");
+  if (broken != nullptr && std::atoi(broken) == index) {
+    std::snprintf(why->text, sizeof(why->text), "it is broken");
+    return nullptr;
+  }
+  auto* device = new GpuDevice;
+  device->index = index;
+  return device;
 }
 
 void CloseGpu(GpuDevice* device) {
@@ -110,6 +130,7 @@ void WaitForLane(GpuDevice*, GpuLane* lane, int64_t copies) {
 }
 
 bool SynchronizeGpu(GpuDevice* device, GpuText* why) {
+  FailAsTold(*device);
   *why = device->failure;
   return device->failure.text[0] == '\0';
 }

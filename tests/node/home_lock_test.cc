@@ -1,4 +1,4 @@
-#include "node/home_lock.h"
+#include "node/home_lock_program.h"
 
 #include <unistd.h>
 

@@ -3,11 +3,11 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
+#include <mutex>
 
 #include "bench/stage_exercise.h"
 #include "model/stage_team.h"
 #include "tests/cuda_on_host/host_gpu.h"
-#include "tests/cuda_on_host/one_at_a_time.h"
 #include "tests/model/tiny_run.h"
 
 namespace skerry {
@@ -23,8 +23,10 @@ std::map<GpuDevice*, DeviceHeld>& Held() {
   return held;
 }
 
+std::mutex held_mutex;
+
 void* Take(GpuDevice* device, int64_t bytes) {
-  const std::lock_guard lock(OneAtATime());
+  const std::lock_guard lock(held_mutex);
   void* memory = HostGpuTable().allocate(device, bytes);
   DeviceHeld& books = Held()[device];
   books.taken[memory] = bytes;
@@ -33,19 +35,19 @@ void* Take(GpuDevice* device, int64_t bytes) {
   return memory;
 }
 void Give(GpuDevice* device, void* memory) {
-  const std::lock_guard lock(OneAtATime());
+  const std::lock_guard lock(held_mutex);
   DeviceHeld& books = Held()[device];
   books.held -= books.taken[memory];
   books.taken.erase(memory);
   HostGpuTable().release(device, memory);
 }
 
-std::unique_ptr<Backend> GuardedGpu(DType compute) {
+std::unique_ptr<Backend> CountedGpu(DType compute) {
   static const GpuTable table = [] {
-    GpuTable guarded = OneAtATimeTable<&HostGpuTable>::Make();
-    guarded.allocate = &Take;
-    guarded.release = &Give;
-    return guarded;
+    GpuTable counted = HostGpuTable();
+    counted.allocate = &Take;
+    counted.release = &Give;
+    return counted;
   }();
   return *CreateGpuBackend(table, 0, compute);
 }
@@ -60,7 +62,7 @@ std::vector<float> Trained(const RunConfig& config, int devices) {
   std::vector<std::unique_ptr<Backend>> gpus;
   std::vector<TeamDevice> team;
   for (int i = 0; i < devices; ++i)
-    team.push_back({gpus.emplace_back(GuardedGpu(ComputeTypeOf(config.inner))).get()});
+    team.push_back({gpus.emplace_back(CountedGpu(ComputeTypeOf(config.inner))).get()});
   const int32_t layers = config.model.layers;
   const auto stage = *StageTeam::Create(config, {0, layers, true, 1, DeviceSplit::kTensors}, team);
   REQUIRE(stage->devices() == devices);

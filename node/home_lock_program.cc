@@ -1,4 +1,4 @@
-#include "node/home_lock.h"
+#include "node/home_lock_program.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
