@@ -295,6 +295,7 @@ absl::Status CheckCommand(const ServeOptions& options) {
 }  // namespace
 
 absl::StatusOr<int> Serve(const ServeOptions& options) {
+  CatchInterrupts();
   SKERRY_ASSIGN_OR_RETURN(OpenedRun run, OpenRunDirectory(options.directory));
   SKERRY_RETURN_IF_ERROR(CheckCommand(options));
   if (LogsJson()) LogAsJson(run.run.Short());
@@ -303,7 +304,6 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
   if (options.dashboard != "none") StartDashboard(DashboardOf(options));
   SnapshotWriter snapshots(options.directory, options.snapshot_every);
   HeldOutWatcher held_out(run, options.held_out);
-  CatchInterrupts();
   SKERRY_RETURN_IF_ERROR(LockRunDirectory(run.directory));
   SKERRY_ASSIGN_OR_RETURN(Identity identity, Identity::Load(run.directory.File("coordinator.key")));
   SKERRY_ASSIGN_OR_RETURN(auto seat, CoordinatorSeat::Open(run.store));

@@ -23,6 +23,7 @@ using Json = nlohmann::json;
 constexpr int64_t kRunDiskBytes = 96 << 20;
 constexpr int64_t kNodeDiskBytes = 32 << 20;
 constexpr Duration kServiceRestart = Duration::Seconds(1);
+constexpr Duration kBegins = Duration::Seconds(1);  // to main, on a crowded machine
 // status.json is written every heartbeat; older than this it says nothing of the present.
 constexpr Duration kStatusFresh = Duration::Seconds(2.5);
 constexpr Duration kAfterFullDisk = Duration::Seconds(2);
@@ -132,11 +133,12 @@ void SoakProcesses::StartSpares(Instant now) {
   }
 }
 
-absl::Status SoakProcesses::Launch(int32_t number) {
+absl::Status SoakProcesses::Launch(int32_t number, Instant now) {
   Process& process = processes_[static_cast<size_t>(number)];
   SKERRY_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::Start(process.command, Log(number),
                                                                   network_.NetNamespace(number)));
   process.child = std::make_unique<ChildProcess>(std::move(child));
+  process.launched_at = now;
   process.start_at.reset();
   process.told_to_leave.reset();
   process.stopped = process.expected_end = false;
@@ -233,7 +235,7 @@ void SoakProcesses::Tend(Instant now) {
       if (!how.empty()) Ended(number, how, now);
     }
     if (done_ || process.child || !process.start_at || *process.start_at > now) continue;
-    if (const absl::Status status = Launch(number); !status.ok()) {
+    if (const absl::Status status = Launch(number, now); !status.ok()) {
       complaints_.push_back(ErrorText(status));
       process.start_at = now + kServiceRestart;
     }
@@ -252,8 +254,11 @@ void SoakProcesses::Ended(int32_t number, const std::string& how, Instant now) {
     // With a full disk it cannot write what it has just decided, and says so.
     const bool is_full = may_fail && line.find("SK-disk-full") != std::string::npos;
     const bool is_early = line.find("before it had begun") != std::string::npos;
+    // Nor has a program told yet how it wants to be interrupted, right after its start.
+    const bool is_first = *process.told_to_leave - process.launched_at < kBegins;
     const bool fine = how == "exit code 0" || (number == 0 && how == "exit code 130") ||
-                      (is_early && how == "exit code 130") || (is_full && how == "exit code 1");
+                      (is_early && how == "exit code 130") || (is_full && how == "exit code 1") ||
+                      (is_first && how == "signal 2");
     if (!fine) complaints_.push_back(name + " was interrupted and ended with " + how);
     process.told_to_leave.reset();
   }

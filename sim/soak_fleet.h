@@ -77,6 +77,7 @@ class SoakProcesses {
   struct Process {
     CommandLine command;
     std::unique_ptr<ChildProcess> child;  // null: not running
+    Instant launched_at;
     std::optional<Instant> start_at;
     std::optional<Instant> told_to_leave;
     bool stopped = false;                   // by SIGSTOP
@@ -89,7 +90,7 @@ class SoakProcesses {
     double working_since_s = -1;
   };
 
-  absl::Status Launch(int32_t process);
+  absl::Status Launch(int32_t process, Instant now);
   void Signal(int32_t process, int signal);
   void Ended(int32_t process, const std::string& how, Instant now);
   void SetCut(int32_t node, bool cut);
