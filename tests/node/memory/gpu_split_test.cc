@@ -105,7 +105,7 @@ TEST_CASE("GPU split: within 5 % of what devices and host hold", "[cuda][memory]
   StageCase shape = SmallCase(256, 2, GENERATE(false, true));
   shape.config.model.vocab = 256;
   shape.config.model.context = 16;
-  shape.device = GuardedGpu;
+  shape.device = CountedGpu;
   shape.devices = 2;
   shape.split = DeviceSplit::kTensors;
   shape.offloads = GENERATE(false, true);
