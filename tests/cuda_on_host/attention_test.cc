@@ -1,6 +1,6 @@
 // Attention of the plug-in's kernels against the reference backend: on tensor cores for head sizes
 // 64 and 128, plain for the others.
-#include "tests/cuda_on_host/host_gpu.h"
+#include "tests/cuda_on_host/gpu_under_test.h"
 #include "tests/kernels/values.h"
 
 namespace skerry {
@@ -64,7 +64,7 @@ TEST_CASE("CUDA text: plain attention is the reference's", "[cuda]") {
       GENERATE(AttentionShape{3, 1, 4, 1, 32}, AttentionShape{2, 37, 4, 2, 32},
                AttentionShape{1, 70, 2, 1, 10});
   AttentionCase want(shape);
-  const auto reference = CreateReferenceBackend(), gpu = HostGpu();
+  const auto reference = CreateReferenceBackend(), gpu = TestGpu();
   want.Forward(*reference);
   const auto gradients = want.Backward(*reference);
 
@@ -89,7 +89,7 @@ TEST_CASE("CUDA text: attention on tensor cores errs as rounded inputs do", "[cu
                AttentionShape{1, 97, 4, 1, 128});
   INFO(shape.sequences << " x " << shape.context << ", heads " << shape.heads << "/"
                        << shape.kv_heads << " of " << shape.head_size);
-  const auto reference = CreateReferenceBackend(), gpu = HostGpu();
+  const auto reference = CreateReferenceBackend(), gpu = TestGpu();
   AttentionCase want(shape);
   AttentionCase rounded = want.Rounded(), got = want;
   want.Forward(*reference);
@@ -121,7 +121,7 @@ TEST_CASE("CUDA text: attention on tensor cores errs as rounded inputs do", "[cu
 TEST_CASE("CUDA text: a token does not see what comes after it", "[cuda]") {
   const AttentionShape shape = {2, 70, 2, 1, GENERATE(64, 20)};
   constexpr size_t kChanged = 40;  // position in the first sequence
-  const auto gpu = HostGpu();
+  const auto gpu = TestGpu();
   AttentionCase before(shape);
   AttentionCase after = before;
   const auto kv_width = static_cast<size_t>(shape.head_size), width = 2 * kv_width;
@@ -150,7 +150,7 @@ TEST_CASE("CUDA text: rows off 16 bytes take the plain kernel, with its small er
   Values q(want.q.size() + 1), out(want.out.size());
   std::copy(want.q.begin(), want.q.end(), q.begin() + 1);
 
-  HostGpu()->AttentionForward(shape, ConstMatrix{q.data() + 1, 20, 64}, AsRows(want.k, 20),
+  TestGpu()->AttentionForward(shape, ConstMatrix{q.data() + 1, 20, 64}, AsRows(want.k, 20),
                               AsRows(want.v, 20), AsRows(out, 20), want.log_sum_exp.data());
 
   CHECK(NormwiseError(out, want.out) <= 1e-5);

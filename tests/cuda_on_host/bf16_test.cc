@@ -2,7 +2,7 @@
 // same rounded operands. What the reference loses by rounding its results alone is the yardstick;
 // the kernels may lose twice that.
 #include "kernels/bfloat16.h"
-#include "tests/cuda_on_host/host_gpu.h"
+#include "tests/cuda_on_host/gpu_under_test.h"
 #include "tests/kernels/values.h"
 
 namespace skerry {
@@ -49,7 +49,7 @@ class Operand {
 // values through the reference.
 template <typename Run>
 void CheckTwiceTheRounding(Run&& run) {
-  const auto gpu = HostGpu(DType::kBfloat16);
+  const auto gpu = TestGpu(DType::kBfloat16);
   const auto reference = CreateReferenceBackend(DType::kBfloat16);
   const std::vector<Values> exact = run(*CreateReferenceBackend(), false);
   const std::vector<Values> rounded = run(*reference, true);

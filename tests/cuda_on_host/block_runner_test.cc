@@ -7,7 +7,7 @@
 #include <set>
 
 #include "device_platform.h"
-#include "tests/cuda_on_host/host_gpu.h"
+#include "tests/cuda_on_host/gpu_under_test.h"
 
 namespace skerry {
 namespace {
@@ -41,9 +41,9 @@ void Hand(int* out, bool with_barrier) {
 
 std::vector<int> Handed(uint64_t seed, bool with_barrier) {
   std::vector<int> out(64);
-  cuda::SeedFiberOrder(seed);
+  OrderThreads(seed);
   cuda::Launch(0, {dim3{}, 64, sizeof(Numbers)}, Hand, out.data(), with_barrier);
-  cuda::SeedFiberOrder(0);
+  OrderThreads(0);
   return out;
 }
 

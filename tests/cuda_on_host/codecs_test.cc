@@ -3,22 +3,22 @@
 #include "compression/device_codecs.h"
 #include "compression/fixed_point.h"
 #include "tests/compression/every_codec.h"
-#include "tests/cuda_on_host/host_gpu.h"
+#include "tests/cuda_on_host/gpu_under_test.h"
 
 namespace skerry {
 namespace {
 
 // A device whose memory is the host's: arrays of tests are arrays of the device.
-class HostDevice {
+class TestDevice {
  public:
-  HostDevice() {
+  TestDevice() {
     GpuText why = {};
-    device_ = HostGpuTable().open(0, &why);
+    device_ = TestGpuTable().open(0, &why);
     REQUIRE(device_ != nullptr);
   }
-  HostDevice(const HostDevice&) = delete;
-  HostDevice& operator=(const HostDevice&) = delete;
-  ~HostDevice() { HostGpuTable().close(device_); }
+  TestDevice(const TestDevice&) = delete;
+  TestDevice& operator=(const TestDevice&) = delete;
+  ~TestDevice() { TestGpuTable().close(device_); }
   GpuDevice* get() const { return device_; }
 
  private:
@@ -80,25 +80,25 @@ Outcome OnGpu(DeviceCodecs& codecs, DeltaCodec kind, const DeltaSource& source) 
 
 TEST_CASE("CUDA text: every codec gives the CPU's bits", "[cuda]") {
   const DeltaCodec kind = GENERATE(from_range(EveryCodec()));
-  const HostDevice device;
-  DeviceCodecs codecs(HostGpuTable(), device.get());
+  const TestDevice device;
+  DeviceCodecs codecs(TestGpuTable(), device.get());
   uint64_t seed = 0;
   for (const auto& u : Inputs()) {
     CAPTURE(static_cast<int>(kind), u.size());
     const auto other = Gaussian(u.size(), 99);
     for (const DeltaSource source : {DeltaSource{.base = u}, DeltaSource{.base = other, .theta = u},
                                      DeltaSource{.base = other, .theta = u, .residual = other}}) {
-      cuda::SeedFiberOrder(seed++ % 3);
+      OrderThreads(seed++ % 3);
       CHECK(OnGpu(codecs, kind, source) == OnCpu(kind, source));
     }
   }
-  cuda::SeedFiberOrder(0);
+  OrderThreads(0);
 }
 
 TEST_CASE("CUDA text: a message of many pieces is that of one", "[cuda]") {
   const DeltaCodec kind = GENERATE(from_range(EveryCodec()));
-  const HostDevice device;
-  const auto codec = MakeDeviceCodec(kind, HostGpuTable(), device.get(), 4096);
+  const TestDevice device;
+  const auto codec = MakeDeviceCodec(kind, TestGpuTable(), device.get(), 4096);
   for (const size_t n : {1u, 4096u, 8193u, 13'001u}) {
     const auto u = Gaussian(n, n), other = HeavyTail(n, 5);
     const DeltaSource source = {.base = u, .theta = other, .residual = u};
@@ -120,8 +120,8 @@ TEST_CASE("CUDA text: a message of many pieces is that of one", "[cuda]") {
 
 TEST_CASE("CUDA text: a device decodes nothing that the CPU refuses", "[cuda][error]") {
   const DeltaCodec kind = GENERATE(from_range(EveryCodec()));
-  const HostDevice device;
-  DeviceCodecs codecs(HostGpuTable(), device.get());
+  const TestDevice device;
+  DeviceCodecs codecs(TestGpuTable(), device.get());
   Bytes message = MustEncode(CodecFor(kind), Gaussian(300, 1));
   message.push_back(0);
   message.resize(2 * message.size());

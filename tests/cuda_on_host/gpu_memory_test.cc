@@ -6,7 +6,7 @@
 
 #include "bench/counted_heap.h"
 #include "bench/stage_exercise.h"
-#include "tests/cuda_on_host/host_gpu.h"
+#include "tests/cuda_on_host/gpu_under_test.h"
 #include "tests/model/disk_directory.h"
 
 namespace skerry {
@@ -24,7 +24,7 @@ DeviceBooks& Books() {
 }
 
 void* Take(GpuDevice* device, int64_t bytes) {
-  void* memory = HostGpuTable().allocate(device, bytes);
+  void* memory = TestGpuTable().allocate(device, bytes);
   const std::lock_guard lock(Books().mutex);
   Books().taken[memory] = bytes;
   Books().held += bytes;
@@ -38,12 +38,12 @@ void Give(GpuDevice* device, void* memory) {
     Books().held -= Books().taken[memory];
     Books().taken.erase(memory);
   }
-  HostGpuTable().release(device, memory);
+  TestGpuTable().release(device, memory);
 }
 
 std::unique_ptr<Backend> CountedGpu(DType compute) {
   static const GpuTable table = [] {
-    GpuTable counted = HostGpuTable();
+    GpuTable counted = TestGpuTable();
     counted.allocate = &Take;
     counted.release = &Give;
     return counted;

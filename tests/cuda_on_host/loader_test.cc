@@ -4,8 +4,9 @@
 #include <cstdlib>
 #include <string>
 
+#include "kernels/plugin/gpu_ways.h"
 #include "kernels/plugin/table.h"
-#include "tests/cuda_on_host/host_gpu.h"
+#include "tests/cuda_on_host/gpu_under_test.h"
 #include "tests/kernels/values.h"
 
 namespace skerry {
@@ -74,8 +75,20 @@ TEST_CASE("CreateCudaBackend: says for which device there is none, and why", "[c
              Catch::Contains("device 3") && Catch::Contains("/nowhere/c.so"));
 }
 
+TEST_CASE("GPU ways: between two GPUs, and not of one or of a processor", "[cuda]") {
+  const auto one = TestGpu(), other = TestGpu();
+  const auto way = MeasureWay(*one, *other);
+  REQUIRE(way.ok());
+  CHECK(WayText(*way) == "direct over PCI Express, 25.0 GB/s");
+  CHECK(absl::IsInvalidArgument(MeasureWay(*one, *one).status()));
+  CHECK(absl::IsInvalidArgument(MeasureWay(*one, *CreateReferenceBackend()).status()));
+  CHECK(WayText({1, 1, 2.314e11}) == "direct over NVLink, 231.4 GB/s");
+  CHECK(WayText({0, 0, 9.8e9}) == "through the host, 9.8 GB/s");
+  CHECK(WayText({1, 0, 0}) == "direct over PCI Express, but copies fail");
+}
+
 TEST_CASE("GpuBackend: more memory than there is is refused, buffers are zeros", "[cuda]") {
-  const auto gpu = HostGpu();
+  const auto gpu = TestGpu();
   CHECK(absl::IsResourceExhausted(gpu->Allocate(INT64_MAX).status()));
   CHECK(absl::IsResourceExhausted(gpu->Allocate(int64_t{1} << 40).status()));
   const auto buffer = gpu->Allocate(37);

@@ -1,8 +1,7 @@
 // Every operation but attention: the plug-in's kernels against the reference backend.
 #include "tests/kernels/operations.h"
 
-#include "kernels/plugin/gpu_ways.h"
-#include "tests/cuda_on_host/host_gpu.h"
+#include "tests/cuda_on_host/gpu_under_test.h"
 
 namespace skerry {
 namespace {
@@ -13,23 +12,11 @@ constexpr double kProductError = 1e-3;  // TF32 rounds factors to 2^-11
 template <typename Run>
 void CheckAgainstReference(double error_max, Run&& run) {
   const Values want = run(*CreateReferenceBackend());
-  const auto gpu = HostGpu();
+  const auto gpu = TestGpu();
   CHECK(NormwiseError(InEveryOrder([&] { return run(*gpu); }), want) <= error_max);
 }
 
 }  // namespace
-
-TEST_CASE("GPU ways: between two GPUs, and not of one or of a processor", "[cuda]") {
-  const auto one = HostGpu(), other = HostGpu();
-  const auto way = MeasureWay(*one, *other);
-  REQUIRE(way.ok());
-  CHECK(WayText(*way) == "direct over PCI Express, 25.0 GB/s");
-  CHECK(absl::IsInvalidArgument(MeasureWay(*one, *one).status()));
-  CHECK(absl::IsInvalidArgument(MeasureWay(*one, *CreateReferenceBackend()).status()));
-  CHECK(WayText({1, 1, 2.314e11}) == "direct over NVLink, 231.4 GB/s");
-  CHECK(WayText({0, 0, 9.8e9}) == "through the host, 9.8 GB/s");
-  CHECK(WayText({1, 0, 0}) == "direct over PCI Express, but copies fail");
-}
 
 TEST_CASE("CUDA text: products of every transpose and both betas", "[cuda]") {
   using operations::Sizes;
@@ -87,7 +74,7 @@ TEST_CASE("CUDA text: cross-entropy of parts of a vocabulary", "[cuda]") {
   const auto sizes = GENERATE(values<std::vector<int64_t>>({{1, 1}, {8, 11}, {1, 300, 37}}));
   const int64_t vocabulary = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
   const auto want = operations::WholeLosses(*CreateReferenceBackend(), rows, vocabulary);
-  const auto gpu = HostGpu();
+  const auto gpu = TestGpu();
   const auto of_parts = [&] { return operations::LossesOfParts(*gpu, rows, sizes); };
   CHECK(NormwiseError(InEveryOrder([&] { return of_parts().losses; }), want.losses) <=
         kForwardError);
@@ -129,12 +116,12 @@ TEST_CASE("CUDA text: sums, fills and copies", "[cuda]") {
       1e-12, [&](Backend& backend) { return operations::SumsFillsAndCopies(backend, n); });
   const Values x = Normals(n, "x");
   const double want = SumOfSquares(*CreateReferenceBackend(), x.data(), n);
-  CHECK(SumOfSquares(*HostGpu(), x.data(), n) == Approx(want).epsilon(1e-13));
+  CHECK(SumOfSquares(*TestGpu(), x.data(), n) == Approx(want).epsilon(1e-13));
 }
 
 TEST_CASE("CUDA text: what does not begin on a border of 16 bytes, and more rows than a grid has",
           "[cuda]") {
-  const auto gpu = HostGpu();
+  const auto gpu = TestGpu();
   constexpr int64_t kValues = 64, kRows = 70'000;
   const Values x = Normals(kValues + 1, "x");
   Values y = Normals(kValues + 1, "y"), want = y;

@@ -1,7 +1,7 @@
 // A whole stage trained by the plug-in's kernels, beside the CPU; and what it sends of a round.
 #include "model/stage_trainer.h"
 #include "node/trained_stage.h"
-#include "tests/cuda_on_host/host_gpu.h"
+#include "tests/cuda_on_host/gpu_under_test.h"
 #include "tests/model/disk_directory.h"
 #include "tests/model/tiny_run.h"
 
@@ -62,7 +62,7 @@ TEST_CASE("CUDA text: a stage's losses fall as they do on the CPU", "[cuda]") {
   const RunConfig config = SmallRun();
   const DType compute = GENERATE(DType::kFloat32, DType::kBfloat16);
   const auto want = Losses(config, *CreateReferenceBackend());
-  const auto got = Losses(config, *HostGpu(compute));
+  const auto got = Losses(config, *TestGpu(compute));
   CHECK(want.back() < want.front());
   for (size_t i = 0; i < want.size(); ++i) CHECK(got[i] == Approx(want[i]).epsilon(0.01));
 }
@@ -72,7 +72,7 @@ TEST_CASE("CUDA text: stashes that the lane took to the host, or on to a disk, h
   const RunConfig config = SmallRun();
   const DType compute = GENERATE(DType::kFloat32, DType::kBfloat16);
   const auto trained = [&](const StashParking& parking) {
-    const auto gpu = HostGpu(compute);
+    const auto gpu = TestGpu(compute);
     const auto trainer =
         *StageTrainer::Create(config, 0, 2, false, gpu.get(), 0, {0, {}, nullptr, parking});
     std::vector<float> stream(
@@ -105,9 +105,9 @@ TEST_CASE("CUDA text: stashes that the lane took to the host, or on to a disk, h
 TEST_CASE("CUDA text: a GPU whose host makes the steps learns as it would by itself", "[cuda]") {
   const RunConfig config = SmallRun();
   const DType compute = GENERATE(DType::kFloat32, DType::kBfloat16);
-  const auto want = Losses(config, *HostGpu(compute));
+  const auto want = Losses(config, *TestGpu(compute));
   const auto host = CreateCpuBackend(GENERATE(1, 2));
-  const auto got = Losses(config, *HostGpu(compute), host.get());
+  const auto got = Losses(config, *TestGpu(compute), host.get());
   CHECK(got.front() == want.front());
   for (size_t i = 0; i < want.size(); ++i) CHECK(got[i] == Approx(want[i]).epsilon(1e-4));
 }
@@ -119,7 +119,7 @@ TEST_CASE("CUDA text: a stage on a GPU sends the message the CPU would make of i
   StageAssignment assignment;
   assignment.last_layer = config.model.layers;
   assignment.replicas.resize(2);
-  auto made = TrainedStage::Create(config, assignment, true, HostGpu(),
+  auto made = TrainedStage::Create(config, assignment, true, TestGpu(),
                                    std::make_unique<MadeUpTokens>(config));
   REQUIRE(made.ok());
   auto& stage = static_cast<TrainedStage&>(**made);

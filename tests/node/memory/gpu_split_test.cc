@@ -7,7 +7,7 @@
 
 #include "bench/stage_exercise.h"
 #include "model/stage_team.h"
-#include "tests/cuda_on_host/host_gpu.h"
+#include "tests/cuda_on_host/gpu_under_test.h"
 #include "tests/model/tiny_run.h"
 
 namespace skerry {
@@ -27,7 +27,7 @@ std::mutex held_mutex;
 
 void* Take(GpuDevice* device, int64_t bytes) {
   const std::lock_guard lock(held_mutex);
-  void* memory = HostGpuTable().allocate(device, bytes);
+  void* memory = TestGpuTable().allocate(device, bytes);
   DeviceHeld& books = Held()[device];
   books.taken[memory] = bytes;
   books.held += bytes;
@@ -39,12 +39,12 @@ void Give(GpuDevice* device, void* memory) {
   DeviceHeld& books = Held()[device];
   books.held -= books.taken[memory];
   books.taken.erase(memory);
-  HostGpuTable().release(device, memory);
+  TestGpuTable().release(device, memory);
 }
 
 std::unique_ptr<Backend> CountedGpu(DType compute) {
   static const GpuTable table = [] {
-    GpuTable counted = HostGpuTable();
+    GpuTable counted = TestGpuTable();
     counted.allocate = &Take;
     counted.release = &Give;
     return counted;
