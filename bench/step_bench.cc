@@ -7,18 +7,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <string>
 #include <vector>
 
 #include "bench/bench.h"
 #include "bench/statistics.h"
 #include "bench/torch_peer.h"
-#include "common/rng.h"
+#include "bench/trainee.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/limits.h"
 #include "kernels/cpu/omp_environment.h"
-#include "model/stage_trainer.h"
 
 namespace skerry::bench {
 namespace {
@@ -30,13 +28,6 @@ struct ModelSize {
   TransformerConfig model;
 };
 
-RunConfig ConfigOf(const TransformerConfig& model) {
-  RunConfig config;
-  config.model = model;
-  config.pipeline.sequences_per_microbatch = 4;
-  return config;
-}
-
 std::vector<ModelSize> Sizes() {
   TransformerConfig ten, fifty;
   ten.vocab = 4096, ten.hidden = 256, ten.layers = 8, ten.heads = 8, ten.kv_heads = 4;
@@ -45,65 +36,6 @@ std::vector<ModelSize> Sizes() {
   fifty.ffn = 1408, fifty.context = 512;
   return {{"10m", ten}, {"50m", fifty}};
 }
-
-// FLOP of forward and backward of a token: 6 a multiplied parameter, and full attention (PaLM,
-// appendix B).
-double FlopsPerToken(const TransformerConfig& m) {
-  const double kv = m.kv_heads * m.head_size();
-  const double layer = 2.0 * m.hidden * m.hidden + 2 * m.hidden * kv + 3.0 * m.hidden * m.ffn;
-  return 6 * (m.layers * layer + 1.0 * m.vocab * m.hidden) + 12.0 * m.layers * m.hidden * m.context;
-}
-
-// One model in training, one microbatch a step.
-class Trainee {
- public:
-  Trainee(const TransformerConfig& model, int threads, DType type)
-      : Trainee(model, CreateCpuBackend(threads, type)) {}
-  Trainee(const TransformerConfig& model, std::unique_ptr<Backend> backend)
-      : config_(ConfigOf(model)), backend_(std::move(backend)) {
-    trainer_ = *StageTrainer::Create(config_, 0, model.layers, true, backend_.get());
-    const auto tokens = static_cast<size_t>(4 * model.context);
-    Rng rng(1);
-    for (size_t i = 0; i < tokens; ++i) {
-      tokens_.push_back(static_cast<int32_t>(rng.Below(static_cast<uint64_t>(model.vocab))));
-      targets_.push_back(static_cast<int32_t>(rng.Below(static_cast<uint64_t>(model.vocab))));
-    }
-    stream_.resize(tokens * static_cast<size_t>(model.hidden));
-    gradient_.resize(stream_.size());
-    Step();
-  }
-
-  void Step() {
-    const MicrobatchKey key{step_, 0};
-    bool ok = trainer_->ForwardFirst(key, tokens_, stream_).ok();
-    ok = ok && trainer_->Loss(key, stream_, targets_, gradient_).ok();
-    ok = ok && trainer_->Backward(key, gradient_, {}).ok();
-    if (ok) trainer_->Accumulate(key);
-    ok = ok && trainer_->OptimizerStep(step_++, 1).ok();
-    if (!ok) std::abort();
-  }
-  double ProcessorSeconds() {
-    const double start = ThreadSeconds();
-    Step();
-    return ThreadSeconds() - start;
-  }
-  double WallSeconds() {
-    const auto start = std::chrono::steady_clock::now();
-    Step();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
-  double tokens() const { return static_cast<double>(tokens_.size()); }
-  DType type() const { return backend_->compute_type(); }
-  std::string name() const { return backend_->name(); }
-
- private:
-  RunConfig config_;
-  std::unique_ptr<Backend> backend_;
-  std::unique_ptr<StageTrainer> trainer_;
-  std::vector<int32_t> tokens_, targets_;
-  std::vector<float> stream_, gradient_;
-  int64_t step_ = 0;
-};
 
 struct Readings {
   std::vector<double> ours32, ours16, torch32, torch16;
@@ -132,7 +64,8 @@ void Report(Bench& bench, const ModelSize& size, Readings& r, bool has_bf16, dou
 }
 
 void BesidePyTorch(Bench& bench, const ModelSize& size, TorchPeer* peer) {
-  Trainee float32(size.model, 1, DType::kFloat32), bf16(size.model, 1, DType::kBfloat16);
+  Trainee float32(size.model, CreateCpuBackend(1, DType::kFloat32)),
+      bf16(size.model, CreateCpuBackend(1, DType::kBfloat16));
   const bool has_bf16 = bf16.type() == DType::kBfloat16;
   Readings r;
   for (int round = 0; round < kRounds; ++round) {
@@ -172,7 +105,7 @@ class BusyProcesses {
 
 // Wall time: two threads must not wait for each other where processors are not theirs.
 double TwoOverOne(const TransformerConfig& model, DType type, int busy, int rounds) {
-  Trainee one(model, 1, type), two(model, 2, type);
+  Trainee one(model, CreateCpuBackend(1, type)), two(model, CreateCpuBackend(2, type));
   const BusyProcesses competitors(busy);
   std::vector<double> ratios;
   for (int round = 0; round < rounds; ++round) {
@@ -189,7 +122,7 @@ void BesideLibrary(Bench& bench, const ModelSize& size, DType type, int threads)
       type == DType::kFloat32 ? library.products : library.bf16_products;
   if (products == nullptr) return;
   products = nullptr;
-  Trainee own(size.model, threads, type);
+  Trainee own(size.model, CreateCpuBackend(threads, type));
   Trainee theirs(size.model, CreateCpuBackendWith(library, threads, type));
   std::vector<double> ratios;
   for (int round = 0; round < kRounds; ++round) {

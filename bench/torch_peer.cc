@@ -12,7 +12,7 @@ namespace skerry::bench {
 namespace {
 
 // In the child, before exec.
-void SettleEnvironment(int threads) {
+void SettleEnvironment(int threads, const std::string& device) {
   for (const char* slows : {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "DNNL_MAX_CPU_ISA",
                             "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY"})
     unsetenv(slows);
@@ -25,11 +25,13 @@ void SettleEnvironment(int threads) {
   setenv("OMP_WAIT_POLICY", "passive", 1);
   setenv("GOMP_SPINCOUNT", "2000", 1);
   setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 1);
+  setenv("SKERRY_TORCH_DEVICE", device.c_str(), 1);
 }
 
 }  // namespace
 
-std::unique_ptr<TorchPeer> TorchPeer::Start(const std::string& python, int threads) {
+std::unique_ptr<TorchPeer> TorchPeer::Start(const std::string& python, int threads,
+                                            const std::string& device) {
   std::array<int, 2> work{}, answers{};
   if (pipe(work.data()) != 0 || pipe(answers.data()) != 0) return nullptr;
   const pid_t child = fork();
@@ -37,8 +39,10 @@ std::unique_ptr<TorchPeer> TorchPeer::Start(const std::string& python, int threa
     dup2(work[0], STDIN_FILENO);
     dup2(answers[1], STDOUT_FILENO);
     for (const int end : {work[0], work[1], answers[0], answers[1]}) close(end);
-    SettleEnvironment(threads);
-    execlp(python.c_str(), python.c_str(), SKERRY_TORCH_SCRIPT, nullptr);
+    SettleEnvironment(threads, device);
+    const char* elsewhere = std::getenv("SKERRY_TORCH_SCRIPT");
+    const char* script = elsewhere != nullptr ? elsewhere : SKERRY_TORCH_SCRIPT;
+    execlp(python.c_str(), python.c_str(), script, nullptr);
     _exit(127);
   }
   close(work[0]);

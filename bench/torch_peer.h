@@ -21,14 +21,16 @@ class TorchPeer {
   // `python`: an interpreter that has torch. What slows a library by the environment is cleared for
   // it, malloc is tuned for it, it waits as we do. nullptr, with the reason on stderr, if it does
   // not answer, or multiplies so slowly that it has no BLAS worth the name: nothing would be shown
-  // by being faster.
-  static std::unique_ptr<TorchPeer> Start(const std::string& python, int threads);
+  // by being faster. `device`: as torch names it; on a GPU its step is compiled.
+  static std::unique_ptr<TorchPeer> Start(const std::string& python, int threads,
+                                          const std::string& device = "cpu");
   ~TorchPeer();
   TorchPeer(const TorchPeer&) = delete;
   TorchPeer& operator=(const TorchPeer&) = delete;
 
   const std::string& version() const { return version_; }
-  // Processor seconds of one piece of work; wall seconds with several threads. Nothing if it fails.
+  // Processor seconds of one piece of work; wall seconds with several threads, or on a GPU. Nothing
+  // if it fails.
   std::optional<double> Seconds(const std::string& work) { return Number(work); }
 
  private:

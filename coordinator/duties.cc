@@ -23,6 +23,8 @@ constexpr int64_t kAwaitedPatience = 6;
 // receives for all of them is about this much.
 constexpr int64_t kProbeBytes = 256 << 10;
 constexpr double kProbeBytesOfNode = 50e6;
+// Of a line so slow that the first probes did not end in time: each asks for a quarter.
+constexpr int64_t kProbeBytesMin = 16 << 10;
 constexpr int64_t kLargeProbeBytesMin = 1 << 20;
 constexpr int64_t kLargeProbeBytesMax = 4 << 20;
 
@@ -91,7 +93,10 @@ void CoordinatorActor::Ask(Context& context, const std::vector<ProbeSchedule::Pa
       share < kLargeProbeBytesMin ? kProbeBytes : std::min(share, kLargeProbeBytesMax);
   for (const auto& [from, target] : pairs) {
     Introduce(context, from, {target});
-    context.Send(from, ProbeRequest{target, bytes});
+    const int64_t least = std::min(bytes, kProbeBytesMin);
+    context.Send(
+        from,
+        ProbeRequest{target, std::max(bytes >> 2 * probes_.Unanswered({from, target}), least)});
   }
 }
 

@@ -59,6 +59,8 @@ class ProbeSchedule {
   // The process of this node was replaced: its probes are void.
   void Forget(const NodeId& node);
 
+  // How often it was asked in vain.
+  int32_t Unanswered(const Pair& pair) const;
   // Every pair that is to be measured is settled.
   bool Complete() const { return unsettled_ == 0; }
   // Pairs still to settle, and those there are in all.
@@ -77,7 +79,6 @@ class ProbeSchedule {
   void StartWith(const NodeId& node, Instant now, std::vector<Pair>& out);
   void Ask(const Pair& pair, Instant now, std::vector<Pair>& out);
   bool AtLimit() const { return at_once_ > 0 && running_.size() >= at_once_; }
-  int32_t Unanswered(const Pair& pair) const;
   bool IsSettled(const Pair& pair) const;
   void Settle(const Pair& pair);
   void End(const Pair& pair);

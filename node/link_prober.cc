@@ -86,6 +86,7 @@ int64_t LinkProber::NextPadding() const {
 
 void LinkProber::OnRequest(Context& context, const ProbeRequest& request) {
   request_ = request;
+  began_ = context.now();
   const int64_t most = request.is_transfer ? kTransferBytesMax : kPaddingBytesMax;
   request_->bytes = std::clamp<int64_t>(request.bytes, 1, most);
   empty_.clear();
@@ -126,9 +127,15 @@ bool LinkProber::Grew() const {
   return rates_.size() >= 2 && rates_.back() > kFaster * rates_[rates_.size() - 2];
 }
 
-bool LinkProber::IsSettled() const {
+bool LinkProber::IsLate(Instant now) const {
+  const double next_s = RoundTrip().seconds() + static_cast<double>(NextPadding()) / rates_.back();
+  return (now - began_).seconds() + next_s > kEndsWithin.seconds();
+}
+
+bool LinkProber::IsSettled(Instant now) const {
   const auto count = static_cast<int>(rates_.size());
   if (count == 0) return false;
+  if (IsLate(now)) return true;
   if (count == 1) {
     const double transfer_s = static_cast<double>(padding_) / rates_.front();
     return transfer_s > (RoundTrip() * kManyRoundTrips).seconds();
@@ -207,7 +214,7 @@ std::optional<LinkReading> LinkProber::OnPong(Context& context, const NodeId& fr
     const Duration took = volley_.answered.back();
     empty_.insert(std::ranges::upper_bound(empty_, took), took);
   }
-  if (!IsSettled()) {
+  if (!IsSettled(context.now())) {
     SendVolley(context);
     return std::nullopt;
   }

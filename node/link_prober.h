@@ -53,6 +53,9 @@ class LinkProber {
   static constexpr int64_t kPaddingBytesMax = 4 << 20, kTransferBytesMax = 8 << 20;
   static constexpr int64_t kPaddingGrowth = 4;
   static constexpr Duration kLongest = Duration::Seconds(1);
+  // With a ping that would not be back by then the probe ends without it: the coordinator gives one
+  // up after ten seconds, and no reading at all would leave a slow line out.
+  static constexpr Duration kEndsWithin = Duration::Seconds(8);
   // What one flow of stock Linux carries per round trip.
   static constexpr double kStockWindowBytes = 3.5e6;
   static constexpr double kBelievedGrowth = 1.4;
@@ -89,7 +92,8 @@ class LinkProber {
   int64_t NextPadding() const;
   bool ReadsTrains() const { return pings_ == Pings::kTrains && !looks_; }
   bool Grew() const;  // the last volley was faster than the one before
-  bool IsSettled() const;
+  bool IsLate(Instant now) const;
+  bool IsSettled(Instant now) const;
   double SettledRate() const;
   double OnLineSeconds(double bytes, double took_s) const;
 
@@ -97,6 +101,7 @@ class LinkProber {
   Pings pings_;
   double handling_s_per_byte_;
   std::optional<ProbeRequest> request_;
+  Instant began_;
   Volley volley_;
   int64_t padding_ = 0;            // of the last padded one,
   std::vector<Duration> soonest_;  // and of those as large: when each answer came at the soonest

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""PyTorch's side of `./dev bench step` and `./dev bench kernels` (bench/torch_peer.h).
+"""PyTorch's side of `./dev bench step`, `kernels` and `gpu` (bench/torch_peer.h).
 
 Reads one piece of work a line from stdin and answers with one line of stdout:
 
   version                                 -> "2.x.y"
   products                                -> GFLOP/s of 1024 x 1024 float32 products, the best of three
-  step MODEL TYPE                         -> processor seconds of one training step of 4 sequences of 512 tokens
+  step MODEL TYPE                         -> processor seconds of one training step
   attention B T HEADS KV_HEADS SIZE TYPE  -> processor seconds of causal attention, forward and backward
 
-MODEL is 10m or 50m, TYPE float32 or bf16 (autocast). With several threads seconds are of the wall
-clock. The model is ours: RMSNorm, RoPE (rotate-half), grouped-query attention, SwiGLU, untied head.
+MODEL is one of MODELS, TYPE float32 or bf16 (autocast). With several threads seconds are of the wall
+clock. On SKERRY_TORCH_DEVICE=cuda:N the step is compiled (torch.compile). The model is ours: RMSNorm, RoPE (rotate-half), grouped-query attention, SwiGLU, untied head.
 """
 import math
 import os
@@ -20,13 +20,22 @@ import torch
 import torch.nn.functional as F
 
 THREADS = int(os.environ.get("OMP_NUM_THREADS", "1"))
-BATCH, CONTEXT = 4, 512
-# vocabulary, hidden, layers, heads, kv heads, ffn
-MODELS = {"10m": (4096, 256, 8, 8, 4, 704), "50m": (8192, 512, 12, 8, 4, 1408)}
+DEVICE = torch.device(os.environ.get("SKERRY_TORCH_DEVICE", "cpu"))
+ON_GPU = DEVICE.type == "cuda"
+# (vocabulary, hidden, layers, heads, kv heads, ffn, context), sequences of a step
+MODELS = {
+    "10m": ((4096, 256, 8, 8, 4, 704, 512), 4),
+    "50m": ((8192, 512, 12, 8, 4, 1408, 512), 4),
+    "124m": ((25600, 768, 12, 12, 12, 2048, 1024), 16),
+    "1b": ((25600, 2048, 20, 16, 8, 5504, 2048), 8),
+}
 FUSED = hasattr(F, "scaled_dot_product_attention")
 
 
 def clock():
+    if ON_GPU:
+        torch.cuda.synchronize()
+        return time.perf_counter()
     return time.process_time() if THREADS == 1 else time.perf_counter()
 
 
@@ -78,7 +87,7 @@ class Layer(torch.nn.Module):
 
 
 class Model(torch.nn.Module):
-    def __init__(self, vocabulary, hidden, layers, heads, kv_heads, ffn, context=CONTEXT):
+    def __init__(self, vocabulary, hidden, layers, heads, kv_heads, ffn, context):
         super().__init__()
         self.embedding = torch.nn.Embedding(vocabulary, hidden)
         self.layers = torch.nn.ModuleList([Layer(hidden, heads, kv_heads, ffn) for _ in range(layers)])
@@ -88,7 +97,7 @@ class Model(torch.nn.Module):
                 torch.nn.init.normal_(p, 0, 0.02)
         size = hidden // heads
         angles = torch.outer(torch.arange(context).float(), 10000.0 ** (-torch.arange(0, size, 2).float() / size))
-        angles = torch.cat([angles, angles], -1)
+        angles = torch.cat([angles, angles], -1).to(DEVICE)
         self.cos, self.sin = angles.cos()[None, None], angles.sin()[None, None]
 
     def forward(self, tokens, targets):
@@ -102,16 +111,21 @@ class Model(torch.nn.Module):
 class Trainer:
     def __init__(self, name, kind):
         torch.manual_seed(0)
-        self.model = Model(*MODELS[name])
+        sizes, batch = MODELS[name]
+        self.model = Model(*sizes).to(DEVICE)
         self.kind = kind
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1)
-        self.tokens = torch.randint(0, MODELS[name][0], (BATCH, CONTEXT + 1))
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, **({"fused": True} if ON_GPU else {})
+        )
+        if ON_GPU:
+            self.model = torch.compile(self.model)
+        self.tokens = torch.randint(0, sizes[0], (batch, sizes[-1] + 1), device=DEVICE)
         self.step()
 
     def step(self):
         start = clock()
         self.optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.kind == "bf16"):
+        with torch.autocast(DEVICE.type, dtype=torch.bfloat16, enabled=self.kind == "bf16"):
             loss = self.model(self.tokens[:, :-1].contiguous(), self.tokens[:, 1:].contiguous())
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
@@ -121,7 +135,7 @@ class Trainer:
 
 class Attention:
     def __init__(self, b, t, heads, kv_heads, size, kind):
-        make = lambda n: torch.randn(b, n, t, size).to(torch.bfloat16 if kind == "bf16" else torch.float32)
+        make = lambda n: torch.randn(b, n, t, size).to(DEVICE, torch.bfloat16 if kind == "bf16" else torch.float32)
         self.q, self.k, self.v = (make(n).requires_grad_() for n in (heads, kv_heads, kv_heads))
         self.d_out = make(heads)
         self.step()
@@ -135,7 +149,7 @@ class Attention:
 
 
 def products():
-    a, b = torch.randn(1024, 1024), torch.randn(1024, 1024)
+    a, b = (torch.randn(1024, 1024, device=DEVICE) for _ in range(2))
     best = math.inf
     for _ in range(3):
         start = clock()

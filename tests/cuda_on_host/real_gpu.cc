@@ -17,6 +17,7 @@
 #include <new>
 #include <utility>
 
+#include "common/check.h"
 #include "common/status.h"
 #include "kernels/plugin/loader.h"
 #include "tests/cuda_on_host/gpu_under_test.h"
@@ -112,7 +113,7 @@ constexpr size_t kBefore = 256;
 
 void* operator new(size_t bytes) {
   auto* memory = static_cast<char*>(skerry::TheArena().Take(bytes + kBefore));
-  if (memory == nullptr) throw std::bad_alloc();
+  SKERRY_CHECK(memory != nullptr, "the arrays of a test fit into the arena");
   new (memory) size_t{bytes};
   return memory + kBefore;
 }

@@ -93,6 +93,18 @@ TEST_CASE("LinkProber: trains read the line, near and far, slow and fast") {
         0.4 + 12e-3 * rtt_ms + 8e-6 * static_cast<double>(probe.bytes) / mbps);
 }
 
+TEST_CASE("LinkProber: a slow line is read before the coordinator gives the probe up") {
+  const auto [mbps, rtt_ms] = GENERATE(
+      table<double, int>({{0.25, 20}, {0.25, 230}, {0.4, 230}, {0.5, 600}, {0.7, 230}, {1, 600}}));
+  const auto pings = GENERATE(LinkProber::Pings::kSingle, LinkProber::Pings::kTrains);
+  INFO(mbps << " Mbit/s, " << rtt_ms << " ms");
+
+  const Probe probe = Measure({mbps * kMbit, Duration::Millis(rtt_ms)}, 256 << 10, 1, pings);
+
+  CHECK(probe.took < Duration::Seconds(10));
+  CHECK(probe.reading.bytes_per_s / (mbps * kMbit) == Approx(1).epsilon(0.02));
+}
+
 TEST_CASE("LinkProber: trains read through machines that are late") {
   const auto [mbps, rtt_ms] = GENERATE(table<double, int>({{100, 228}, {200, 93}, {1000, 2}}));
   INFO(mbps << " Mbit/s, " << rtt_ms << " ms");

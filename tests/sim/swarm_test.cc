@@ -236,6 +236,10 @@ TEST_CASE("Swarm: nobody on a slow line is put out for what else it sends", "[si
   CHECK(tried.rewinds == 1);  // all of a stage die once
 }
 
+TEST_CASE("Swarm: a line on which a probe takes ten seconds is read all the same", "[sim][swarm]") {
+  CHECK(WrongWith({62861, 18}) == "");
+}
+
 TEST_CASE("Swarm: a seed has one trace, and every draw its own", "[sim][swarm]") {
   const uint64_t seed = GENERATE(range(1, 9));
   CHECK(WrongWith({seed}, true) == "");
