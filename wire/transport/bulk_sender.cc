@@ -79,11 +79,12 @@ bool BulkSender::Waits(TrafficClass traffic) const {
 void BulkSender::BeginTurn(Instant now, const SenderLine::Common& common) {
   look_again_.reset();
   if (!std::exchange(was_asked_, transfers_.empty())) {
-    window_.OnHeldBack();
-    limit_ = CongestionWindow::Limit::kNothing;
+    limit_ = LimitNow(now, RoomNow());
+    if (limit_ == CongestionWindow::Limit::kNothing) window_.OnHeldBack();
     if (under_way_bytes_ == 0 && !IsOwed()) progress_ = progress_ + (now - turn_began_);
   }
   turn_began_ = now;
+  turn_bytes_ = IsNear() ? std::nullopt : common.chunk;
   if (!transfers_.empty()) window_.OnCommonQueue(common.since, common.queue);
 }
 
@@ -94,12 +95,13 @@ bool BulkSender::IsOwed() const {
   });
 }
 
-// What was not acknowledged for so long is lost: the line carries what others send.
 SenderLine::Pair BulkSender::InSenderLine(Instant now) const {
   SenderLine::Pair pair;
-  pair.in_line = now - progress_ > Patience() + kLostAfter ? 0 : InLine();
+  pair.is_lost = now - progress_ > Patience() + kLostAfter;
+  pair.in_line = InLine();
   pair.window = window_.bytes();
-  pair.is_near = window_.round_trip().value_or(Duration()) < SenderLine::kNear;
+  pair.chunk = window_.ChunkBytes();
+  pair.is_near = IsNear();
   pair.is_urgent = Waits(TrafficClass::kActivation);
   pair.measures = Unfinished(TrafficClass::kData) == transfers_.size();
   return pair;
@@ -196,24 +198,33 @@ std::map<StripeId, BulkStripe>::iterator BulkSender::StripeFor(Instant now, Traf
   return best;
 }
 
+BulkSender::Room BulkSender::RoomNow() const {
+  const int64_t line = window_.bytes() - InLine();
+  return {line, std::min(line, kWindowsUnderWay * window_.bytes() - under_way_bytes_)};
+}
+
+CongestionWindow::Limit BulkSender::LimitNow(Instant now, const Room& room) const {
+  using Limit = CongestionWindow::Limit;
+  if (now < pace_.until() || room.line <= 0) return Limit::kWindow;
+  return room.bytes <= 0 ? Limit::kConnections : Limit::kNothing;
+}
+
 std::optional<BulkSender::Transmission> BulkSender::Next(Instant now) {
   was_asked_ = true;
-  const int64_t line_room = window_.bytes() - InLine();
-  const int64_t room = std::min(line_room, kWindowsUnderWay * window_.bytes() - under_way_bytes_);
   look_again_.reset();
   using Limit = CongestionWindow::Limit;
   limit_ = Limit::kNothing;
   if (transfers_.empty()) return std::nullopt;
-  if (room <= 0) limit_ = line_room <= 0 ? Limit::kWindow : Limit::kConnections;
-  if (room <= -std::max(window_.bytes() / 4, 2 * window().ChunkBytes())) return std::nullopt;
+  const Room room = RoomNow();
+  limit_ = LimitNow(now, room);
+  if (room.bytes <= -std::max(window_.bytes() / 4, 2 * window().ChunkBytes())) return std::nullopt;
   look_again_ = now + BulkStripe::kReachesKernel;
   if (now < pace_.until()) {
     look_again_ = std::min(*look_again_, pace_.until());
-    limit_ = Limit::kWindow;
     return std::nullopt;
   }
-  const auto traffic = NextTraffic(room <= 0);
-  const auto late = room <= 0 ? sent_.end() : Latest(now, traffic);
+  const auto traffic = NextTraffic(room.bytes <= 0);
+  const auto late = room.bytes <= 0 ? sent_.end() : Latest(now, traffic);
   auto stripe = stripes_.end();
   if (late != sent_.end()) stripe = StripeFor(now, late->second.chunk.traffic, late->second.stripe);
   const bool repeats = stripe != stripes_.end();
@@ -224,11 +235,12 @@ std::optional<BulkSender::Transmission> BulkSender::Next(Instant now) {
     return std::nullopt;
   }
   const int64_t takes = stripe->second.TakesBytes(window().BurstBytes());
-  const int64_t most = std::min(takes, window().ChunkBytes());
+  const int64_t chunk_bytes = window().ChunkBytes();
+  const int64_t most = std::min({takes, chunk_bytes, turn_bytes_.value_or(chunk_bytes)});
   const auto chunk = repeats ? std::optional(late->second.chunk) : NextChunk(*traffic, most);
   if (!chunk) return std::nullopt;
   if (repeats) GiveUp(late);
-  Space(now, *chunk, line_room);
+  Space(now, *chunk, room.line);
   const uint64_t serial = next_serial_++;
   Transmission out{stripe->first, Assemble(*chunk, serial), serial};
   stripe->second.OnPut(now, chunk->bytes);

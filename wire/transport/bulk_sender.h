@@ -118,12 +118,19 @@ class BulkSender {
     StripeId stripe = 0;
     Instant at;
   };
+  // What the window leaves: of the line, and of all that may be under way.
+  struct Room {
+    int64_t line = 0, bytes = 0;
+  };
+  Room RoomNow() const;
+  CongestionWindow::Limit LimitNow(Instant now, const Room& room) const;
   // Of what is there to send, the most urgent; drops repeats that are not needed any more.
   std::optional<TrafficClass> NextTraffic(bool only_activations);
   std::optional<Chunk> NextChunk(TrafficClass traffic, int64_t most_bytes);
   std::optional<Chunk> Cut(uint64_t transfer, int64_t most_bytes);
   bool IsOpen(const Chunk& chunk) const;  // not acknowledged
   bool IsOwed() const;
+  bool IsNear() const { return window_.round_trip().value_or(Duration()) < SenderLine::kNear; }
   std::map<uint64_t, Sent>::iterator Latest(Instant now, std::optional<TrafficClass> waits);
   std::map<StripeId, BulkStripe>::iterator StripeFor(Instant now, TrafficClass traffic,
                                                      std::optional<StripeId> except = {});
@@ -168,6 +175,7 @@ class BulkSender {
   std::optional<Instant> began_, next_probe_, look_again_;
   bool was_asked_ = true;  // since BeginTurn, or it had nothing
   Instant turn_began_;
+  std::optional<int64_t> turn_bytes_;  // the most that one chunk may have; nullopt: not shared
 };
 
 }  // namespace skerry

@@ -35,14 +35,19 @@ void SenderLine::OnProbe(Instant now, uint64_t pair, const Reading& reading) {
   const Duration took = now - *began_;
   const Duration round = std::max(Mean(round_trips_, now_.all.probes), QueueFollower::kRoundLeast);
   const bool has_enough =
-      now_.of.size() > 1 && now_.all.probes >= QueueFollower::kProbesPerRound && took >= round;
+      HasAll() && now_.all.probes >= QueueFollower::kProbesPerRound && took >= round;
   if (has_enough || took > kAloneAfter) EndRound();
+}
+
+// Of one that is not alone the queue may be its own.
+bool SenderLine::HasAll() const {
+  return now_.of.size() > 1 || far_ < 2;
 }
 
 void SenderLine::EndRound() {
   const Duration queue = queues_.Usual(now_.all.probes);
   const int64_t used = std::max(most_in_line_, most_before_);
-  if (now_.of.size() > 1 && used > 0) Follow(queue, Mean(round_trips_, now_.all.probes), used);
+  if (HasAll() && used > 0) Follow(queue, Mean(round_trips_, now_.all.probes), used);
   has_told_ = true;
   before_ = std::exchange(now_, Round());
   most_before_ = std::exchange(most_in_line_, 0);
@@ -82,9 +87,10 @@ Duration SenderLine::Round::OfOthers(uint64_t pair) const {
 }
 
 SenderLine::Common SenderLine::CommonQueue(uint64_t pair) const {
-  if (!has_told_) return {since_, std::nullopt};
+  const auto chunk = shares_ ? std::optional(chunk_) : std::nullopt;
+  if (!has_told_) return {since_, std::nullopt, chunk};
   // A queue that has just become long is not the pair's own because the last round's was short.
-  return {since_, std::max(before_.OfOthers(pair), now_.OfOthers(pair))};
+  return {since_, std::max(before_.OfOthers(pair), now_.OfOthers(pair)), chunk};
 }
 
 // ---- whose turn it is --------------------------------------------------------------------------
@@ -96,23 +102,28 @@ void SenderLine::BeginTurns(Instant now, std::span<const Pair> pairs) {
     turns->at = 0;
   }
   in_line_ = 0;
+  far_ = 0;
   const bool has_urgent = std::ranges::any_of(pairs, [](const Pair& p) { return p.is_urgent; });
-  size_t far = 0;
-  int64_t longest = 0;
+  int64_t longest = 0, chunks = 0;
   for (size_t i = 0; i < pairs.size(); ++i) {
     const Pair& pair = pairs[i];
     const bool is_urgent = pair.is_urgent || (pair.measures && has_urgent);
     (pair.is_near ? near_ : is_urgent ? urgent_ : rest_).who.push_back(i);
     if (pair.is_near) continue;
-    ++far;
+    if (pair.is_lost) continue;
+    ++far_;
     in_line_ += pair.in_line;
     longest = std::max(longest, pair.window);
+    chunks += pair.chunk;
   }
   for (Turns* turns : {&near_, &urgent_, &rest_})
     std::ranges::rotate(turns->who, std::ranges::lower_bound(turns->who, turns->next));
   most_in_line_ = std::max(most_in_line_, in_line_);
-  if (shares_ == (far > 1)) return;
-  shares_ = !shares_;
+  if (far_ > 0) chunk_ = chunks / static_cast<int64_t>(far_);
+  if (far_ > 1) several_at_ = now;
+  const bool shares = far_ > 1 || (shares_ && now - several_at_ < kAloneAfter);
+  if (shares_ == shares) return;
+  shares_ = shares;
   if (!bound_) bound_ = std::max(longest, kLeastBytes);
   since_ = now;
   began_.reset();

@@ -15,7 +15,10 @@
 // measures a line (kData) is as urgent as they are where they wait, or it would find the line slow,
 // and else is of the rest. Pairs that are equally urgent take turns, a chunk each.
 //
-// One pair alone has nothing to share. Near peers (kNear) are behind another line.
+// One pair alone has nothing to share; but it is alone only when it has been for kAloneAfter.
+// Activations come and go: were the line another one each time, no probe would come back in time to
+// count. Near peers (kNear) are behind another line, and who acknowledges nothing any more has
+// none.
 //
 // Pure; not thread-safe. Times do not go back.
 #pragma once
@@ -44,7 +47,9 @@ class SenderLine {
   // Of one that has something to send, or under way.
   struct Pair {
     int64_t in_line = 0, window = 0;  // bytes
+    int64_t chunk = 0;                // bytes that it would send at a time
     bool is_near = false;
+    bool is_lost = false;    // nothing of it has been acknowledged for long
     bool is_urgent = false;  // activations wait to leave
     bool measures = false;   // there is nothing but kData
   };
@@ -64,6 +69,9 @@ class SenderLine {
   struct Common {
     Instant since;                  // goes for probes that have left since then
     std::optional<Duration> queue;  // nullopt: there are other pairs, but they have not told yet
+    // The most that one chunk may have, or who has the larger ones would have more of the line, and
+    // larger ones for it. nullopt: there are no other pairs.
+    std::optional<int64_t> chunk;
   };
   Common CommonQueue(uint64_t pair) const;
   std::optional<int64_t> bound() const { return bound_; }  // nullopt: there never were several
@@ -91,17 +99,21 @@ class SenderLine {
   bool SendUrgent(absl::FunctionRef<int64_t(size_t)> send);
   bool SendRest(absl::FunctionRef<int64_t(size_t)> send);
   bool HasRoom(int64_t beyond);
+  bool HasAll() const;
   void EndRound();
   void Follow(Duration queue, Duration round_trip, int64_t used);
 
   std::optional<int64_t> bound_;
-  bool shares_ = false;   // several pairs have something to send,
+  bool shares_ = false;   // several pairs have something to send, or had,
   Instant since_;         // or not, since then
+  size_t far_ = 0;        // how many have now
+  Instant several_at_;    // the last time that it was several
   bool starting_ = true;  // no common queue has been met
   QueueFollower follower_;
 
   Turns near_, urgent_, rest_;
   int64_t in_line_ = 0;  // bytes of all but the near
+  int64_t chunk_ = 0;    // bytes, the mean of those
   int64_t owed_ = 0;     // bytes, to the rest
 
   // The round under way, and what was told in the one before.

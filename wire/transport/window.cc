@@ -145,7 +145,9 @@ void CongestionWindow::EndRound(Instant now) {
   const Duration queue = OwnOf(RoundsQueue());
   if ((held_back_ || limit_ != Limit::kNothing) && rate > 0)
     rate_ = rate_ == 0 ? rate : rate_ + (rate - rate_) / (starting_ ? 2 : 4);
-  if (held_back_) {
+  // Who was held back and yet filled the window at times would have sent more with a larger one.
+  const bool fills = limit_ == Limit::kWindow && most_in_line_ > window_ - window_ / 4;
+  if (held_back_ && !fills) {
     if (!starting_ && rate > 0 && queue > Target()) Follow(queue, rate);
   } else if (limit_ != Limit::kNothing && rate > 0) {
     held_ = queue < Target() && (limit_ == Limit::kConnections ||
