@@ -122,11 +122,14 @@ class World {
       active.push_back(&pair);
       pairs.push_back(pair.sender.InSenderLine(now_));
     }
-    if (shares) sender_line_.Share(now_, pairs, [&](size_t i) { return Send(*active[i]); });
+    if (shares) {
+      sender_line_.Share(now_, pairs,
+                         [&](size_t i, SenderLine::What what) { return Send(*active[i], what); });
+    }
     Advance();
   }
-  int64_t Send(Pair& pair) {
-    auto next = pair.sender.Next(now_);
+  int64_t Send(Pair& pair, SenderLine::What what = SenderLine::What::kAnything) {
+    auto next = pair.sender.Next(now_, what);
     if (!next) return 0;
     const auto bytes = static_cast<int64_t>(next->bytes.size());
     const Instant at = Cross(pair, next->bytes.size());

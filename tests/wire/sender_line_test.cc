@@ -151,6 +151,19 @@ TEST_CASE("SenderLine: deltas have a sixteenth beside activations without end", 
   CHECK(shares[1] > 0.6);
 }
 
+TEST_CASE("SenderLine: deltas do not overtake others with activations of their pair",
+          "[wire][window]") {
+  World world(MakeLine(100, 40), 2);
+  world.RunUntil(Instant() + Duration::Seconds(3));
+  int64_t first = -world.first().received, second = -world.second().received;
+  for (int i = 0; i < 500; ++i) {
+    world.Offer(world.first(), TrafficClass::kActivation, 2000);
+    world.RunUntil(world.now() + Duration::Millis(10));
+  }
+  first += world.first().received, second += world.second().received;
+  CHECK(static_cast<double>(second) > 0.7 * static_cast<double>(first));
+}
+
 TEST_CASE("SenderLine: what measures a line is not held back", "[wire][window]") {
   World world(MakeLine(20, 40), 2);
   world.first().traffic = TrafficClass::kData;
@@ -234,7 +247,7 @@ TEST_CASE("SenderLine: near peers are not behind it, and those that are take tur
   }
   Instant now;
   std::vector<size_t> sent;
-  const auto send = [&](size_t pair) -> int64_t {
+  const auto send = [&](size_t pair, SenderLine::What) -> int64_t {
     if (std::ranges::count(sent, pair) == 2) return 0;
     sent.push_back(pair);
     return 10'000;

@@ -209,7 +209,7 @@ CongestionWindow::Limit BulkSender::LimitNow(Instant now, const Room& room) cons
   return room.bytes <= 0 ? Limit::kConnections : Limit::kNothing;
 }
 
-std::optional<BulkSender::Transmission> BulkSender::Next(Instant now) {
+std::optional<BulkSender::Transmission> BulkSender::Next(Instant now, SenderLine::What what) {
   was_asked_ = true;
   look_again_.reset();
   using Limit = CongestionWindow::Limit;
@@ -223,7 +223,9 @@ std::optional<BulkSender::Transmission> BulkSender::Next(Instant now) {
     look_again_ = std::min(*look_again_, pace_.until());
     return std::nullopt;
   }
-  const auto traffic = NextTraffic(room.bytes <= 0);
+  const bool only_activations = what == SenderLine::What::kActivations;
+  const auto traffic = NextTraffic(only_activations || room.bytes <= 0);
+  if (only_activations && !traffic) return std::nullopt;
   const auto late = room.bytes <= 0 ? sent_.end() : Latest(now, traffic);
   auto stripe = stripes_.end();
   if (late != sent_.end()) stripe = StripeFor(now, late->second.chunk.traffic, late->second.stripe);

@@ -66,7 +66,8 @@ class BulkSender {
     Bytes bytes;  // header and chunk
     uint64_t serial = 0;
   };
-  std::optional<Transmission> Next(Instant now);
+  std::optional<Transmission> Next(Instant now,
+                                   SenderLine::What what = SenderLine::What::kAnything);
   // It did not go after all: its connection is full.
   void TakeBack(uint64_t serial);
 

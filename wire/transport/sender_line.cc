@@ -154,29 +154,33 @@ bool SenderLine::HasRoom(int64_t beyond) {
   return has_room;
 }
 
-bool SenderLine::SendUrgent(absl::FunctionRef<int64_t(size_t)> send) {
+bool SenderLine::SendUrgent(std::span<const Pair> pairs, SendOne send) {
   if (urgent_.IsOver() || !HasRoom(bound_.value_or(0) / kUrgentPart)) return false;
-  const int64_t bytes = SendNext(urgent_, send);
+  const int64_t bytes = SendNext(urgent_, [&](size_t i) {
+    if (!pairs[i].is_urgent) return send(i, What::kAnything);
+    const int64_t sent = send(i, What::kActivations);
+    if (sent == 0) rest_.again.push_back(i);  // with what else it has
+    return sent;
+  });
   in_line_ += bytes;
   owed_ = std::min(owed_ + bytes / (kRestShare - 1), CongestionWindow::kChunkMost);
   return bytes > 0;
 }
 
-bool SenderLine::SendRest(absl::FunctionRef<int64_t(size_t)> send) {
-  const int64_t bytes = SendNext(rest_, send);
+bool SenderLine::SendRest(SendOne send) {
+  const int64_t bytes = SendNext(rest_, [&](size_t i) { return send(i, What::kAnything); });
   in_line_ += bytes;
   owed_ = std::max<int64_t>(owed_ - bytes, 0);
   return bytes > 0;
 }
 
-void SenderLine::Share(Instant now, std::span<const Pair> pairs,
-                       absl::FunctionRef<int64_t(size_t)> send) {
+void SenderLine::Share(Instant now, std::span<const Pair> pairs, SendOne send) {
   BeginTurns(now, pairs);
-  while (SendNext(near_, send) > 0) {
+  while (SendNext(near_, [&](size_t i) { return send(i, What::kAnything); }) > 0) {
   }
   for (;;) {
     if (owed_ >= CongestionWindow::kChunkLeast && SendRest(send)) continue;
-    if (SendUrgent(send)) continue;
+    if (SendUrgent(pairs, send)) continue;
     if (rest_.IsOver() || !HasRoom(0) || !SendRest(send)) break;
   }
   most_in_line_ = std::max(most_in_line_, in_line_);

@@ -53,9 +53,11 @@ class SenderLine {
     bool is_urgent = false;  // activations wait to leave
     bool measures = false;   // there is nothing but kData
   };
-  // Lets them send until none may, or the line has no room. `send`: puts one chunk of that pair on
-  // the wire and says how long it is; 0: it has none, or may not.
-  void Share(Instant now, std::span<const Pair> pairs, absl::FunctionRef<int64_t(size_t)> send);
+  // Puts one chunk of that pair on the wire and says how long it is; 0: it has none, or may not.
+  enum class What : uint8_t { kAnything, kActivations };
+  using SendOne = absl::FunctionRef<int64_t(size_t pair, What)>;
+  // Lets them send until none may, or the line has no room.
+  void Share(Instant now, std::span<const Pair> pairs, SendOne send);
 
   // What a probe met. `round_trip`: the shortest of its pair.
   struct Reading {
@@ -96,8 +98,8 @@ class SenderLine {
 
   void BeginTurns(Instant now, std::span<const Pair> pairs);
   int64_t SendNext(Turns& turns, absl::FunctionRef<int64_t(size_t)> send);
-  bool SendUrgent(absl::FunctionRef<int64_t(size_t)> send);
-  bool SendRest(absl::FunctionRef<int64_t(size_t)> send);
+  bool SendUrgent(std::span<const Pair> pairs, SendOne send);
+  bool SendRest(SendOne send);
   bool HasRoom(int64_t beyond);
   bool HasAll() const;
   void EndRound();

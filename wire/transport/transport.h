@@ -236,7 +236,8 @@ class Transport {
   Link& LinkTo(const NodeId& peer);
   void ReadConnections(Link& link);
   void PrepareToSend(const NodeId& peer, Link& link);
-  int64_t SendChunk(const NodeId& peer, Link& link);  // its bytes; 0: none may go
+  // Its bytes; 0: none may go.
+  int64_t SendChunk(const NodeId& peer, Link& link, SenderLine::What what);
   void PrepareStripes(const NodeId& peer, Link& link);
   void OpenStripe(const NodeId& peer, Link& link, StripeId stripe);
   void TendSilent(const NodeId& peer, Link& link);

@@ -150,12 +150,12 @@ void Transport::PrepareToSend(const NodeId& peer, Link& link) {
   link.sender.BeginTurn(Now(), sender_line_.CommonQueue(link.sender.session()));
 }
 
-int64_t Transport::SendChunk(const NodeId& peer, Link& link) {
+int64_t Transport::SendChunk(const NodeId& peer, Link& link, SenderLine::What what) {
   const auto pair = pairs_.find(peer);
   const bool relayed = UsesRelay(peer) && !(pair != pairs_.end() && pair->second.punch.stands());
   while (!relayed || link.sender.under_way_bytes() < kRelayedUnderWayMax) {
     if (!up_.MayGo(Now())) break;
-    const auto next = link.sender.Next(Now());
+    const auto next = link.sender.Next(Now(), what);
     if (!next) break;
     const SendResult result = SendOverStripe(peer, link, next->stripe, next->bytes);
     if (result == SendResult::kSent) return static_cast<int64_t>(next->bytes.size());
@@ -246,8 +246,9 @@ bool Transport::FlushBulk() {
       active_.erase(peer);
     }
   }
-  sender_line_.Share(Now(), pairs,
-                     [&](size_t i) { return SendChunk(links[i].first, *links[i].second); });
+  sender_line_.Share(Now(), pairs, [&](size_t i, SenderLine::What what) {
+    return SendChunk(links[i].first, *links[i].second, what);
+  });
   return bulk_is_full_;
 }
 
