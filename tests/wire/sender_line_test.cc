@@ -164,6 +164,20 @@ TEST_CASE("SenderLine: deltas do not overtake others with activations of their p
   CHECK(static_cast<double>(second) > 0.7 * static_cast<double>(first));
 }
 
+TEST_CASE("SenderLine: activations that nobody waited beside are owed for to nobody",
+          "[wire][window]") {
+  World world(MakeLine(2, 40), 2);
+  for (World::Pair& pair : world.pairs()) pair.rests = true;
+  world.Offer(world.first(), TrafficClass::kDelta, 200'000);
+  world.RunUntil(Instant() + Duration::Seconds(5));
+  for (int i = 0; i < 10; ++i) world.Carry(world.second(), 250'000);
+  world.RunUntil(world.now() + Duration::Seconds(5));
+  const double alone = world.Carry(world.second(), 30'000);
+  world.RunUntil(world.now() + Duration::Seconds(1));
+  world.Offer(world.first(), TrafficClass::kDelta, 400'000);
+  CHECK(world.Carry(world.second(), 30'000) < 1.4 * alone);
+}
+
 TEST_CASE("SenderLine: what measures a line is not held back", "[wire][window]") {
   World world(MakeLine(20, 40), 2);
   world.first().traffic = TrafficClass::kData;

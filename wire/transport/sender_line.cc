@@ -116,6 +116,7 @@ void SenderLine::BeginTurns(Instant now, std::span<const Pair> pairs) {
     longest = std::max(longest, pair.window);
     chunks += pair.chunk;
   }
+  if (rest_.who.empty()) owed_ = 0;
   for (Turns* turns : {&near_, &urgent_, &rest_})
     std::ranges::rotate(turns->who, std::ranges::lower_bound(turns->who, turns->next));
   most_in_line_ = std::max(most_in_line_, in_line_);
