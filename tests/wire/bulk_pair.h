@@ -47,6 +47,13 @@ struct BulkPair {
   explicit BulkPair(int stripes = 2) {
     for (int i = 0; i < stripes; ++i) sender.OpenStripe(At(0), static_cast<StripeId>(i));
   }
+  // Of what has something to send since then.
+  void MeasureRoundTrip(double sent, double round_trip) {
+    sender.OpenStripe(At(sent), kSignalStripe);
+    const auto probe = sender.ProbeDue(At(sent));
+    REQUIRE(probe);
+    sender.OnEcho(At(sent + round_trip), ProbeMessage{probe->sent_nanos, true});
+  }
   void SendAll() {
     while (auto next = sender.Next(At(now))) flying.push_back(*std::move(next));
   }

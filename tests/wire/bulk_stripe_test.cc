@@ -148,9 +148,9 @@ TEST_CASE("Bulk: of a frame that has arrived no chunk goes again, though its cop
 // More than a window over two connections; what goes over the first stays away.
 struct Overtaken : BulkPair {
   Overtaken() {
-    sender.OnEcho(At(0.05), ProbeMessage{0, true});  // a round trip of 50 ms
+    sender.Enqueue(At(0), FrameOf(TrafficClass::kDelta, 4'000'000));
+    MeasureRoundTrip(0, 0.05);
     now = 0.05;
-    sender.Enqueue(At(now), FrameOf(TrafficClass::kDelta, 4'000'000));
     SendAll();
   }
   // Sends and lands what goes over the second one, until that time.
@@ -212,8 +212,10 @@ TEST_CASE("Bulk: chunks are short for who understands them", "[wire][bulk]") {
   pair.sender.OnEcho(At(6.05), unanswered);
   pair.now = 6.05;
   CHECK_FALSE(is_short());
-  pair.sender.OnEcho(At(6.05), EchoOf(*probe, 5));
-  pair.now = 6.2;
+  const auto second = pair.sender.ProbeDue(At(6.15));
+  REQUIRE(second);
+  pair.sender.OnEcho(At(6.2), EchoOf(*second, 5));
+  pair.now = 6.4;
   CHECK(is_short());
 }
 
@@ -236,7 +238,7 @@ TEST_CASE("Bulk: as many connections as the line has shown that it needs", "[wir
   BulkPair pair;
   pair.sender.Enqueue(At(0), FrameOf(TrafficClass::kDelta, 4'000'000));
   CHECK(pair.sender.WantedStripes(At(0)) == 4);
-  pair.sender.OnEcho(At(0.05), ProbeMessage{0, true});
+  pair.MeasureRoundTrip(0, 0.05);
   CHECK(pair.sender.WantedStripes(At(0.05)) == 5);
   // 100 MB/s over 50 ms, though the window stays small.
   for (int i = 1; i <= 200; ++i) {

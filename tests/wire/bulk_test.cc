@@ -154,6 +154,21 @@ TEST_CASE("Bulk: acknowledgements of nothing and of another session change nothi
   CHECK_FALSE(pair.sender.window().round_trip());
 }
 
+TEST_CASE("Bulk: an echo counts once, and only of a probe that was sent", "[wire][bulk][hostile]") {
+  BulkPair pair;
+  pair.sender.Enqueue(At(0), FrameOf(TrafficClass::kDelta, 100'000));
+  pair.sender.OpenStripe(At(0), kSignalStripe);
+  const auto probe = pair.sender.ProbeDue(At(0));
+  REQUIRE(probe);
+  CHECK(pair.sender.OnEcho(At(0.08), EchoOf(*probe, 5)));
+  CHECK_FALSE(pair.sender.OnEcho(At(0.09), EchoOf(*probe, 5)));
+  ProbeMessage near = EchoOf(*probe, 5);
+  near.sent_nanos = 99'999'000;
+  CHECK_FALSE(pair.sender.OnEcho(At(0.1), near));
+  CHECK(pair.sender.window().round_trip() == Duration::Millis(80));
+  CHECK_FALSE(pair.sender.InSenderLine(At(0.1)).is_near);
+}
+
 // ---- hostile chunks ----------------------------------------------------------------------------
 
 struct Hostile {

@@ -75,7 +75,8 @@ class BulkSender {
   // What the kernel says of this connection: what is in the line, and whether it takes more.
   // Without that (nullopt), all that is not acknowledged counts as in the line.
   void OnReading(Instant now, StripeId stripe, std::optional<ConnectionReading> reading);
-  // nullopt: it is none of this process's.
+  // nullopt: of no probe that this one sent and that has no echo yet. Whoever makes up others could
+  // seem to be near, and so in front of all, or to keep a queue.
   std::optional<SenderLine::Reading> OnEcho(Instant now, const ProbeMessage& probe);
 
   // A probe for the control connection, if one is due.

@@ -23,12 +23,12 @@ constexpr Duration kProbeLeast = Duration::Millis(5), kProbeMost = Duration::Mil
 
 std::optional<SenderLine::Reading> BulkSender::OnEcho(Instant now, const ProbeMessage& probe) {
   const Instant sent = Instant::FromNanos(probe.sent_nanos);
-  if (sent > now) return std::nullopt;
+  const auto found = probed_.find(probe.sent_nanos);
+  if (found == probed_.end()) return std::nullopt;
   short_chunks_ = !probe.asks_short;
   std::optional<Duration> way;
   if (probe.arrived_nanos >= 0) way = Duration::Nanos(probe.arrived_nanos - probe.sent_nanos);
-  const auto found = probed_.find(probe.sent_nanos);
-  const int64_t in_line = found == probed_.end() ? InLine() : found->second;
+  const int64_t in_line = found->second;
   probed_.erase(probed_.begin(), probed_.upper_bound(probe.sent_nanos));
   window_.NotePath(now, now - sent, way);
   window_.OnProbe(now, now - sent, way, in_line);
