@@ -184,6 +184,7 @@ void JournalAudit::EndRounds() {
   if (!state_.plan) return Find("rounds", "the run is finished and was never planned");
   const int64_t want = RoundClock(config_).rounds();
   for (size_t stage = 0; stage < state_.plan->stages.size(); ++stage) {
+    if (state_.plan->stages[stage].replicas.size() < 2) continue;  // it has no rounds
     const int64_t rounds = state_.RoundsCommitted(static_cast<int32_t>(stage));
     // A stage that lost all its replicas is skipped from then on.
     if (rounds == want || LiveReplicas(*state_.plan, static_cast<int32_t>(stage)).empty()) continue;

@@ -9,7 +9,7 @@
 //                is open
 //   rounds       a stage's rounds are committed from 0 on without gap, each once, each over those
 //                who take part by the plan in force: one set, ordered, nobody twice; at the end all
-//                of them
+//                of them; a stage of one replica has none
 //   credit       nobody is credited with more tokens than a round can have; that a contribution,
 //   one
 //                node's of one round of a stage, is counted once, follows from the rule before

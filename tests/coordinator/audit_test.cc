@@ -116,6 +116,24 @@ TEST_CASE("Audit: a whole run is sound, and every sample, round and contribution
   CHECK(AuditJson(audit).at("findings").empty());
 }
 
+TEST_CASE("Audit: stages of one replica have no rounds, and none is missing at the end",
+          "[coordinator][audit]") {
+  RunConfig config = SmallRun();
+  config.nodes_min = 2;
+  ServedRun run(config);
+  run.Gather(2);
+  for (int64_t step = 0; step < 4; ++step) {
+    for (int32_t m : {0, 1}) Report(run, step, m);
+  }
+  Finish(run);
+
+  const JournalAudit audit = Audited(run.journal);
+
+  INFO(AuditText(audit));
+  CHECK(audit.found() == 0);
+  CHECK(audit.counts().rounds == 0);
+}
+
 TEST_CASE("Audit: of a journal cut anywhere nothing is found but what the end would bring",
           "[coordinator][audit]") {
   std::vector<std::string> journal = WholeRun();
