@@ -113,6 +113,7 @@ void NodeActor::On(Context& context, const NodeId& from, const Refused& message)
   if (message.waits && state_ == State::kJoining) {  // it will say when somebody has decided
     context.CancelTimer(hello_timer_);
     hello_patience_ = Duration::Seconds(60);
+    awaits_approval_ = true;
     hello_timer_ = context.StartTimer(hello_patience_);
     return;
   }

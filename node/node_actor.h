@@ -318,6 +318,7 @@ class NodeActor final : public Actor {
   ShardFetcher fetcher_;
   ShardGiver giver_;
   Duration hello_patience_ = Duration::Seconds(5);  // longer while people decide on its admission
+  bool awaits_approval_ = false;
   TimerId hello_timer_ = 0, heartbeat_timer_ = 0;
   PipelinePlan plan_;
   int32_t stage_ = -1;

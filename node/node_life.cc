@@ -73,6 +73,7 @@ NodeLook NodeActor::Look() const {
   if (look.phase == Phase::kWaitingForPeers) look.waiting_for = pipeline_->WaitingFor();
   if (look.phase == Phase::kWaitingForPeers && look.waiting_for.empty() && cohort_)
     look.waiting_for = cohort_->WaitingFor();
+  look.awaits_approval = look.phase == Phase::kJoining && awaits_approval_;
   look.is_paused = look.phase == Phase::kWaitingForPeers && IsPaused();
   if (look.is_paused) look.waiting_for = run_pause_->who;
   if (!config_) return look;

@@ -30,9 +30,10 @@ struct NodeLook {
   int64_t memory_offered = 0;
   ClassBytes sent = {}, received = {};
   bool is_reachable = true;
-  bool is_paused = false;   // by the run's operator
-  double heartbeat_s = 0;   // how often it tells the coordinator of itself
-  std::string waiting_for;  // "" when it is at work
+  bool is_paused = false;        // by the run's operator
+  bool awaits_approval = false;  // of the run's operator, to be let in
+  double heartbeat_s = 0;        // how often it tells the coordinator of itself
+  std::string waiting_for;       // "" when it is at work
 };
 
 }  // namespace skerry

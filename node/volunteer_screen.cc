@@ -73,6 +73,7 @@ std::string MemoryText(int64_t held, int64_t offered) {
 
 std::string NetworkText(const VolunteerView& view) {
   const NodeLook& look = view.look;
+  if (look.awaits_approval) return "not looked at before the node is let in";
   if (look.run.empty()) return "the coordinator has not answered yet";
   const auto direct = std::max(look.peers - view.relayed - view.punched, 0);
   std::string text =
@@ -119,7 +120,8 @@ std::string PhaseText(const VolunteerView& view) {
   if (look.is_paused) return "the run is paused by its operator; nothing is lost";
   switch (look.phase) {
     case Phase::kJoining:
-      return "joining: asks the coordinator to be let in";
+      return look.awaits_approval ? "joining: asked, and the operator has not decided yet"
+                                  : "joining: asks the coordinator to be let in";
     case Phase::kMeasuring:
       return "the ways to the other nodes are measured";
     case Phase::kWaitingForPlan:
@@ -151,6 +153,7 @@ std::string WaitText(const VolunteerView& view) {
   }
   if (view.look.phase == Phase::kWaitingForPlan) return "the plan";
   if (view.look.phase == Phase::kStandby) return "a free place";
+  if (view.look.awaits_approval) return "the operator's approval";
   if (view.look.phase == Phase::kJoining) return "the coordinator's answer";
   return "";
 }
@@ -299,7 +302,8 @@ std::string NodeMetrics(const nlohmann::json& status) {
 std::string StatusText(const nlohmann::json& status) {
   const auto text = [&](const char* key) { return status.value(key, std::string()); };
   const std::string waits = text("waits_for");
-  std::string out = "node " + text("node") + " of run " + text("run") + "\n";
+  const std::string run = text("run");
+  std::string out = "node " + text("node") + " of run " + (run.empty() ? "?" : run) + "\n";
   out += Row("now", text("phase")) + "\n";
   out += Row("waits for", waits.empty() ? "nothing" : waits) + "\n";
   out += Row("step", absl::StrFormat("%d of %d", status.value("step", int64_t{0}),

@@ -137,6 +137,17 @@ TEST_CASE("A volunteer sees that the run is paused, by whom and why", "[node]") 
   CHECK(StatusJson(view)["run_paused"] == true);
 }
 
+TEST_CASE("A volunteer whom the operator has not let in yet sees whose answer is awaited",
+          "[node]") {
+  VolunteerView view;
+  view.look.awaits_approval = true;
+  CHECK(WaitText(view) == "the operator's approval");
+  CHECK_FALSE(Has(PhaseText(view), "asks the coordinator"));
+  const std::string status = StatusText(StatusJson(view));
+  CHECK(Has(status, "of run ?\n"));
+  CHECK_FALSE(Has(status, "has not answered"));
+}
+
 TEST_CASE("A node's metrics are what its screen shows, and the Grafana file shows all of them",
           "[node]") {
   VolunteerView view = Training();
