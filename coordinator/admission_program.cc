@@ -20,6 +20,7 @@
 
 #include "common/status.h"
 #include "coordinator/admission_view.h"
+#include "coordinator/border.h"
 #include "coordinator/evidence.h"
 #include "coordinator/leader_program.h"
 #include "coordinator/run_directory.h"
@@ -110,6 +111,11 @@ absl::Status GiveRevocation(const NodeOrder& request) {
   AdmissionOrder order = NewOrder(Does::kRevoke);
   if (request.name.starts_with("skerry1-")) {
     SKERRY_ASSIGN_OR_RETURN(const Ticket ticket, DecodeTicket(request.name));
+    SKERRY_ASSIGN_OR_RETURN(const Identity self,
+                            Identity::Load(run.directory.File("coordinator.key")));
+    if (ticket.coordinator != self.id() || ticket.run != run.run) {
+      return PermissionDenied("the ticket is for another run or coordinator [SK-ticket-other-run]");
+    }
     order.ticket = ticket.IdHex();
   } else {
     SKERRY_ASSIGN_OR_RETURN(const RunState state, LoadRunState(run.directory));
@@ -163,6 +169,10 @@ absl::Status PrintEvidence(const NodeOrder& request, bool json) {
 
 absl::Status GiveRunOrder(const NodeOrder& request, Does does, const char* done) {
   SKERRY_ASSIGN_OR_RETURN(const OpenedRun run, OpenRunDirectory(request.directory));
+  SKERRY_ASSIGN_OR_RETURN(const RunState state, LoadRunState(run.directory));
+  if (state.finished && !LeadershipJson(run.store).value("leads", false)) {
+    return FailedPrecondition("%s: the run is finished [SK-run-over]", kNothingDone);
+  }
   AdmissionOrder order = NewOrder(does);
   order.why = request.why;
   return Give(run, order, done);
@@ -177,6 +187,11 @@ int Ended(const absl::Status& status) {
 }  // namespace
 
 absl::Status AppendOrder(const std::string& directory, const AdmissionOrder& order) {
+  if (order.why.size() > kShortTextMax) {
+    return InvalidArgument(
+        "the reason is %d bytes long, and %d are kept and told; give a shorter one",
+        order.why.size(), kShortTextMax);
+  }
   const std::string path = directory + "/orders.jsonl";
   const int file = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (file < 0) return Unavailable("%s cannot be written", path);

@@ -211,6 +211,43 @@ TEST_CASE("Why nodes leave is said once a reason, and not more than a line every
         "node 3fa9 is taken for dead: it is silent");
 }
 
+TEST_CASE("Who waits for the operator's approval says so in its status, too", "[node]") {
+  ProgramRun run(1, 10);
+  run.Serve();
+  ChildProcess node = run.Join(run.Say({"ticket", run.Dir(), "--approve"}), "node");
+  WaitFor(run.Log("node"), "waiting for the operator's approval", node);
+  WaitFor(run.at / "node" / "status.json", "the operator's approval", node);
+}
+
+TEST_CASE("A ticket of another run is not made void by this one", "[coordinator][error]") {
+  const ProgramRun run(1, 10), other(1, 10);
+  const auto ticket_of = [](const ProgramRun& of) {
+    return of.Say({"ticket", of.Dir(), "--advertise", "tcp://127.0.0.1:9"});
+  };
+  CHECK(Has(Refusal(run, "skerry-coordinator", {"revoke", run.Dir(), ticket_of(other)}),
+            "[SK-ticket-other-run]"));
+  CHECK(Has(run.Say({"revoke", run.Dir(), ticket_of(run)}), "admits nobody any more"));
+}
+
+TEST_CASE("Of a run that is finished nothing is noted that can never be", "[coordinator][error]") {
+  ProgramRun run(1, 10);
+  run.Serve();
+  ChildProcess node = run.Join(run.Say({"ticket", run.Dir()}), "node");
+  CHECK(run.coordinator->Wait() == "exit code 0");
+  CHECK(node.Wait() == "exit code 0");
+  for (const char* order : {"pause", "resume", "checkpoint"}) {
+    INFO(order);
+    CHECK(Has(Refusal(run, "skerry-coordinator", {order, run.Dir()}), "[SK-run-over]"));
+  }
+}
+
+TEST_CASE("A reason that is too long to be kept is called that", "[coordinator][error]") {
+  const ProgramRun run(1, 10);
+  CHECK(
+      Has(Refusal(run, "skerry-coordinator", {"pause", run.Dir(), "--why", std::string(201, 'y')}),
+          "201 bytes long, and 200 are kept"));
+}
+
 TEST_CASE("A pause where no node runs says that, and going on makes no home", "[node]") {
   const ProgramRun run(1, 10);
   const std::string node = fs::canonical("/proc/self/exe").parent_path().string() + "/skerry-node";
