@@ -103,7 +103,7 @@ void CoordinatorActor::ReportNode(Instant now, const NodeId& id, nlohmann::json&
   node["phase"] = record.alive ? PhaseName(active_.contains(id), beat.phase) : "gone";
   node["step"] = beat.step;
   node["base_version"] = beat.base_version;
-  node["waiting_for"] = beat.waiting_for;
+  node["waiting_for"] = record.alive ? beat.waiting_for : "";
   node["contributed_tokens"] = ContributionOf(id);
   node["reachable"] = !record.IsTested() || !record.endpoint.empty();
   node["silent_s"] = heard == heard_.end() ? 0.0 : (now - heard->second).seconds();

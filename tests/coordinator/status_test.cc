@@ -59,6 +59,13 @@ TEST_CASE("The status names the phase, every node, what it does and what it wait
   CHECK((*found)["base_version"] == 1);
   CHECK((*found)["alive"] == true);
   CHECK((*found)["bytes_received"] == 12);
+
+  run.From(node, Leave{"interrupted"});
+  for (const auto& other : status()["nodes"]) {
+    if (other["id"] != node.Short()) continue;
+    CHECK(other["phase"] == "gone");
+    CHECK(other["waiting_for"] == "");
+  }
 }
 
 TEST_CASE("After a restart the status goes on where the journal stands", "[coordinator]") {
