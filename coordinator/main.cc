@@ -104,6 +104,7 @@ absl::Status PrintAudit(const std::string& directory, bool json) {
       ReadJournal(run.directory, [&audit](const std::string& record) { audit.Add(record); });
   if (whole.ok()) audit.End();
   std::cout << (json ? AuditJson(audit).dump(2) + "\n" : AuditText(audit));
+  if (!whole.ok() && !json) std::cout << "that far; what follows could not be read\n";
   SKERRY_RETURN_IF_ERROR(whole);
   if (audit.found() == 0) return absl::OkStatus();
   return DataLoss("%s: the journal contradicts itself in %d places [SK-journal-contradicts]",

@@ -285,6 +285,22 @@ TEST_CASE("A run that is served and has no picture yet is not called unserved",
   kill(run.coordinator->pid(), SIGCONT);
 }
 
+TEST_CASE("The audit of a damaged journal says how far what it says goes", "[coordinator][error]") {
+  ProgramRun run(1, 10);
+  run.Serve();
+  auto node = run.Join(run.Say({"ticket", run.Dir()}), "node");
+  CHECK(run.coordinator->Wait() == "exit code 0");
+  const fs::path journal = run.at / "run" / "journal.sqlite";
+  const auto finished = TextOf(journal).find("{\"kind\":\"finished\"}");
+  REQUIRE(finished != std::string::npos);
+  std::fstream(journal, std::ios::in | std::ios::out | std::ios::binary)
+          .seekp(static_cast<std::streamoff>(finished))
+      << "?";
+  const std::string said = Refusal(run, "skerry-coordinator", {"audit", run.Dir()});
+  CHECK(Has(said, "nothing contradicts\nthat far; what follows could not be read"));
+  CHECK(Has(said, "[SK-journal-damaged]"));
+}
+
 TEST_CASE("A journal that lost its end on the disk is mended, twice if need be, and served again",
           "[coordinator][error]") {
   ProgramRun run(1, 200);
