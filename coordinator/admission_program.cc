@@ -169,9 +169,11 @@ absl::Status PrintEvidence(const NodeOrder& request, bool json) {
 
 absl::Status GiveRunOrder(const NodeOrder& request, Does does, const char* done) {
   SKERRY_ASSIGN_OR_RETURN(const OpenedRun run, OpenRunDirectory(request.directory));
-  SKERRY_ASSIGN_OR_RETURN(const RunState state, LoadRunState(run.directory));
-  if (state.finished && !LeadershipJson(run.store).value("leads", false)) {
-    return FailedPrecondition("%s: the run is finished [SK-run-over]", kNothingDone);
+  if (!LeadershipJson(run.store).value("leads", false)) {
+    SKERRY_ASSIGN_OR_RETURN(const RunState state, LoadRunState(run.directory));
+    if (state.finished) {
+      return FailedPrecondition("%s: the run is finished [SK-run-over]", kNothingDone);
+    }
   }
   AdmissionOrder order = NewOrder(does);
   order.why = request.why;

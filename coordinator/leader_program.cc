@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -20,6 +21,19 @@ using Json = nlohmann::json;
 constexpr double kReadyS = 10;
 constexpr auto kLookEvery = std::chrono::seconds(2);
 
+// Of a copied directory the file names a process that never opened it. Where that cannot be seen,
+// as of another user's process, it is taken at its word.
+bool MayHaveOpen(const std::string& process, const struct stat& file) {
+  std::error_code unseen;
+  std::filesystem::directory_iterator open("/proc/" + process + "/fd", unseen), end;
+  for (; !unseen && open != end; open.increment(unseen)) {
+    struct stat there {};
+    if (stat(open->path().c_str(), &there) != 0) continue;
+    if (there.st_dev == file.st_dev && there.st_ino == file.st_ino) return true;
+  }
+  return static_cast<bool>(unseen);
+}
+
 // Whoever serves the directory wrote there who it is when it began, and locks it. To try the lock
 // would keep somebody out who begins at this moment.
 Json OfDirectory(const std::string& directory) {
@@ -32,6 +46,7 @@ Json OfDirectory(const std::string& directory) {
   std::getline(named, program);
   struct stat file {};
   if (!program.starts_with("skerry-coord") || stat(path.c_str(), &file) != 0) return leader;
+  if (!MayHaveOpen(process, file)) return leader;
   leader["leads"] = true;
   leader["holder"] = "process " + process;
   leader["since_s"] = std::difftime(std::time(nullptr), file.st_mtim.tv_sec);

@@ -229,6 +229,20 @@ TEST_CASE("A ticket of another run is not made void by this one", "[coordinator]
   CHECK(Has(run.Say({"revoke", run.Dir(), ticket_of(run)}), "admits nobody any more"));
 }
 
+TEST_CASE("A copy of a run that is served is not called served", "[coordinator]") {
+  ProgramRun run(1, 10);
+  run.Serve();
+  const fs::path copy = run.at / "copy";
+  fs::create_directory(copy);
+  for (const char* file : {"coordinator.key", "journal.sqlite", "lock", "run.toml"})
+    fs::copy(run.at / "run" / file, copy);
+  const auto told = [&run](const std::string& of) {
+    return run.Say({"admission", of, "--policy", "open"});
+  };
+  CHECK(Has(told(run.Dir()), "admission is open"));
+  CHECK(Has(told(copy.string()), "as soon as the coordinator of " + copy.string() + " is started"));
+}
+
 TEST_CASE("Of a run that is finished nothing is noted that can never be", "[coordinator][error]") {
   ProgramRun run(1, 10);
   run.Serve();
