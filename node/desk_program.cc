@@ -211,11 +211,9 @@ void Desk::ChangeLimit(double factor) {
 void Desk::WriteStatus() const {
   nlohmann::json status = StatusJson(view_);
   status["process"] = getpid();
-  const fs::path fresh = home_ / "status.json.new";
-  std::ofstream(fresh) << status.dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
-                       << "\n";
-  std::error_code none;
-  fs::rename(fresh, home_ / "status.json", none);
+  ReplaceFile(home_ / "status.json",
+              status.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n")
+      .IgnoreError();
 }
 
 namespace {
@@ -231,9 +229,15 @@ absl::StatusOr<nlohmann::json> RunningStatus(const fs::path& home) {
   auto status = nlohmann::json::parse(in, nullptr, false);
   std::error_code error;
   const auto written = fs::last_write_time(file, error);
-  if (!NodeRunsIn(home) || error || !status.is_object()) {
+  if (!NodeRunsIn(home)) {
     return NotFound("no node runs in %s; start one: skerry-node join TICKET [SK-node-away]",
                     home.string());
+  }
+  if (error || !status.is_object()) {
+    return Unavailable(
+        "a node runs in %s, and has not written how it is: it has only begun, or the disk is full "
+        "[SK-disk-write]",
+        home.string());
   }
   const double age_s =
       std::chrono::duration<double>(fs::file_time_type::clock::now() - written).count();
@@ -267,8 +271,9 @@ absl::Status Pause(const std::string& given, bool paused) {
 }
 
 absl::Status TellToLeave(const std::string& home) {
-  SKERRY_ASSIGN_OR_RETURN(const nlohmann::json status, RunningStatus(NodeHome(home)));
-  const auto process = status.value("process", 0);
+  const auto status = RunningStatus(NodeHome(home));
+  if (absl::IsNotFound(status.status())) return status.status();
+  const int process = status.ok() ? status->value("process", 0) : HomeLock::Process(NodeHome(home));
   if (process <= 1 || kill(process, SIGINT) != 0) {
     return Unavailable("process %d cannot be told to leave [SK-node-away]", process);
   }

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 #include "common/status.h"
@@ -45,6 +46,12 @@ absl::Status HomeLock::Look(const std::string& home) {
   const HomeLock file(::open((home + "/lock").c_str(), O_RDONLY | O_CLOEXEC));
   // Without a file nobody has ever lived there.
   return file.descriptor_ < 0 ? absl::OkStatus() : Lock(file.descriptor_, LOCK_SH, home);
+}
+
+int HomeLock::Process(const std::string& home) {
+  int process = 0;
+  std::ifstream(home + "/lock") >> process;
+  return process;
 }
 
 absl::StatusOr<HomeLock> HomeLock::Take(const std::string& home) {

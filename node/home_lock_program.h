@@ -19,6 +19,8 @@ class HomeLock {
   static absl::StatusOr<HomeLock> Take(const std::string& home);
   // As Take, but only looks: nothing is taken, made or written. OK: nobody lives there.
   static absl::Status Look(const std::string& home);
+  // Of who took it last, if it could write that; 0: not known.
+  static int Process(const std::string& home);
 
   HomeLock(HomeLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
   HomeLock& operator=(HomeLock&&) = delete;

@@ -57,19 +57,27 @@ absl::StatusOr<VolunteerLimits> LoadLimits(const std::string& file) {
   return limits;
 }
 
-absl::Status SaveLimits(const std::string& file, const VolunteerLimits& limits) {
-  const std::string fresh = file + ".new";
+absl::Status ReplaceFile(const std::filesystem::path& file, const std::string& text) {
+  const std::string fresh = file.string() + ".new";
   std::ofstream out(fresh, std::ios::trunc);
+  out << text;
+  out.close();
+  std::error_code error, none;
+  if (out) std::filesystem::rename(fresh, file, error);
+  if (out && !error) return absl::OkStatus();
+  std::filesystem::remove(fresh, none);
+  return Unavailable("%s: cannot be written; is the disk full? [SK-disk-write]", file.string());
+}
+
+absl::Status SaveLimits(const std::string& file, const VolunteerLimits& limits) {
+  std::ostringstream out;
   out << "# What this node may use; a running node follows changes (skerry-node limit --help).\n";
   if (limits.up_mbit > 0) out << absl::StrFormat("up_mbit = %g\n", limits.up_mbit);
   if (limits.down_mbit > 0) out << absl::StrFormat("down_mbit = %g\n", limits.down_mbit);
   if (limits.daily_gb > 0) out << absl::StrFormat("daily_gb = %g\n", limits.daily_gb);
   if (limits.hours) out << "hours = \"" << FormatHours(*limits.hours) << "\"\n";
   if (limits.yields_gpu) out << "yield_gpu = true\n";
-  out.close();
-  std::error_code error;
-  if (out) std::filesystem::rename(fresh, file, error);
-  return out && !error ? absl::OkStatus() : Unavailable("%s: cannot be written", file);
+  return ReplaceFile(file, out.str());
 }
 
 absl::Status Rationing::Begin() {
@@ -167,8 +175,8 @@ void Rationing::End(const EventLoop& loop) {
 }
 
 void Rationing::SaveCount() const {
-  std::ofstream(home_ / kCountFile, std::ios::trunc)
-      << budget_.day() << ' ' << budget_.bytes() << '\n';
+  ReplaceFile(home_ / kCountFile, absl::StrFormat("%d %d\n", budget_.day(), budget_.bytes()))
+      .IgnoreError();
 }
 
 }  // namespace skerry

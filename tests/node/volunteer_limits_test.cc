@@ -10,6 +10,7 @@
 #include "node/limits_program.h"
 
 using namespace skerry;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -116,6 +117,18 @@ TEST_CASE("Limits: a day's bytes are counted over restarts, and begin anew at mi
   limits.hours = DailyHours{Minute(22), Minute(8)};
   CHECK(WhyRest(limits, DayBudget(), 8, Minute(12)).find("22:00-08:00") != std::string::npos);
   CHECK(WhyRest(limits, DayBudget(), 8, Minute(23)).empty());
+}
+
+TEST_CASE("A full disk leaves a file of the node's home as it was", "[node][error]") {
+  const LimitsFile file;
+  const fs::path at = fs::path(file.directory) / "bytes-today.txt";
+  REQUIRE(ReplaceFile(at, "7 400\n").ok());
+  fs::create_symlink("/dev/full", at.string() + ".new");
+  CHECK(ReplaceFile(at, "7 999\n").message().find("[SK-disk-write]") != std::string::npos);
+  CHECK_FALSE(fs::exists(at.string() + ".new"));
+  std::string kept;
+  std::getline(std::ifstream(at), kept);
+  CHECK(kept == "7 400");
 }
 
 TEST_CASE("Limits: a node that rests ends at the first interrupt", "[node][limits]") {

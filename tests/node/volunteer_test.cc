@@ -184,6 +184,24 @@ TEST_CASE("The screen keeps within any terminal", "[node]") {
   }
 }
 
+TEST_CASE("A node that could not write how it is is not called away, and can be told to leave",
+          "[node][error]") {
+  const testing::LoneVolunteer volunteer;
+  auto node = ChildProcess::Start(volunteer.Join(), (volunteer.directory() / "log").string());
+  REQUIRE(node.ok());
+  while (!Has(volunteer.Text("log"), "joining")) poll(nullptr, 0, 20);
+  // As on a full disk: whatever it writes from now on is lost.
+  std::error_code is_writing;
+  while (!fs::create_directories(volunteer.home() / "status.json.new" / "x", is_writing)) {
+  }
+  fs::remove(volunteer.home() / "status.json");
+  const auto said = RunAndCapture(volunteer.Node("status"));
+  CHECK_FALSE(said.ok());
+  CHECK_FALSE(Has(said.status().ToString(), "SK-node-away"));
+  CHECK(RunAndCapture(volunteer.Node("leave")).ok());
+  node->Wait();
+}
+
 TEST_CASE("A node that rests says why, and contributes nothing that did not count", "[node]") {
   VolunteerView view = Training();
   view.resting = "it is paused";
