@@ -23,12 +23,17 @@ absl::StatusOr<std::string> ReadFile(const fs::path& path) {
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
+// On a full disk the report that was there stays.
 absl::Status WriteFile(const fs::path& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  const fs::path fresh = path.string() + ".new";
+  std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
   out << text;
-  out.flush();
-  if (!out) return Unavailable("%s: cannot be written; is the disk full?", path.string());
-  return absl::OkStatus();
+  out.close();
+  std::error_code error, none;
+  if (out) fs::rename(fresh, path, error);
+  if (out && !error) return absl::OkStatus();
+  fs::remove(fresh, none);
+  return Unavailable("%s: cannot be written; is the disk full?", path.string());
 }
 
 absl::Status FoldFile(const fs::path& path, const std::function<void(double)>& on_read,

@@ -299,6 +299,18 @@ TEST_CASE("A run that is served and has no picture yet is not called unserved",
   kill(run.coordinator->pid(), SIGCONT);
 }
 
+TEST_CASE("On a full disk a report leaves the one before it as it was", "[coordinator][error]") {
+  ProgramRun run(1, 10);
+  run.Serve();
+  WaitFor(run.at / "run" / "status.json", "phase", *run.coordinator);
+  run.Say({"report", run.Dir()});
+  const std::string before = TextOf(run.at / "run" / "report.json");
+  fs::create_symlink("/dev/full", run.at / "run" / "report.json.new");
+  CHECK(Has(Refusal(run, "skerry-coordinator", {"report", run.Dir()}), "is the disk full?"));
+  CHECK(TextOf(run.at / "run" / "report.json") == before);
+  CHECK_FALSE(before.empty());
+}
+
 TEST_CASE("The audit of a damaged journal says how far what it says goes", "[coordinator][error]") {
   ProgramRun run(1, 10);
   run.Serve();
