@@ -79,6 +79,13 @@ std::string CoordinatorActor::ObeyOfRun(Context& context, const AdmissionOrder& 
     return "nothing was done: the run does not train yet, there is nothing to keep "
            "[SK-order-void]";
   }
+  for (size_t i = 0; i < state_.plan->stages.size(); ++i) {
+    if (!LiveReplicas(*state_.plan, static_cast<int32_t>(i)).empty()) continue;
+    return absl::StrFormat(
+        "nothing was done: stage %d is lost and left out, there is no whole model to keep "
+        "[SK-order-void]",
+        i);
+  }
   const RoundClock clock(options_.config);
   const int64_t round = NextCheckpointRound(true);
   if (clock.StartOf(round) >= options_.config.steps) {

@@ -146,6 +146,27 @@ TEST_CASE("Who was taken for dead and is back hears whether the run is paused", 
   CHECK(run.SentTo<Heartbeat>(Node(4)).front().waiting_for.empty());
 }
 
+TEST_CASE("Of a run that has lost a stage for good no checkpoint is promised",
+          "[coordinator][error]") {
+  RunConfig config = LongRun();
+  config.pipeline.skip_ratio = 0.25;
+  config.checkpoint.every_rounds = 0;
+  CheckpointArchive archive(
+      std::make_unique<MemoryCheckpointFiles>(std::make_shared<CheckpointDisk>()));
+  ServedRun run(config);
+  run.checkpoints = &archive;
+  run.Restart();
+  run.Gather();
+  for (int i = 0; i < 4; ++i) run.From(i, BeatOf(Phase::kTraining));
+  for (const NodeId& node : run.Live(1)) run.From(node, Leave{"gone"});
+  REQUIRE(run.state().lost.empty());
+
+  CHECK(Obey(run, Does::kCheckpoint) ==
+        "nothing was done: stage 1 is lost and left out, there is no whole model to keep "
+        "[SK-order-void]");
+  CHECK_FALSE(run.state().orders.wanted);
+}
+
 TEST_CASE("Who is late before a pause does not keep the others from it", "[coordinator]") {
   ServedRun run(LongRun());
   run.Gather();
