@@ -25,6 +25,16 @@ Json RoundsJson(const RunState& state, const RunConfig& config) {
           {"hidden_fraction", state.hidden.Fraction()}};
 }
 
+// Stages of which nobody is left while the run goes on: nobody has what they learnt.
+Json LeftOut(const RunState& state) {
+  Json stages = Json::array();
+  if (!state.plan || state.exported || !state.lost.empty()) return stages;
+  for (size_t i = 0; i < state.plan->stages.size(); ++i) {
+    if (LiveReplicas(*state.plan, static_cast<int32_t>(i)).empty()) stages.push_back(i);
+  }
+  return stages;
+}
+
 const char* PhaseName(Phase phase) {
   switch (phase) {
     case Phase::kJoining:
@@ -118,6 +128,7 @@ void CoordinatorActor::ReportNode(Instant now, const NodeId& id, nlohmann::json&
 void CoordinatorActor::ReportStatus(Context& context) {
   if (!options_.status) return;
   const RunConfig& config = options_.config;
+  const bool is_remade = checkpointing_ && !checkpointing_->lost.empty();
   Json status = {{"run", options_.run.Short()},
                  {"name", config.name},
                  {"phase", RunPhase()},
@@ -136,6 +147,7 @@ void CoordinatorActor::ReportStatus(Context& context) {
                  {"note", no_plan_},
                  {"refused", refused_},
                  {"refusals", RefusalsJson()},
+                 {"left_out", is_remade ? Json::array() : LeftOut(state_)},
                  {"links", state_.links.size()},
                  {"relayed_pairs", CountRelayedPairs(state_)},
                  {"tokens_per_s", TokensPerSecond(context.now())},

@@ -131,6 +131,11 @@ std::string StatusScreen(const Json& status) {
   if (checkpoint.value("rewinds", 0) > 0) {
     text += absl::StrFormat("begun with a checkpoint: %d times\n", checkpoint.value("rewinds", 0));
   }
+  for (const Json& stage : status.value("left_out", Json::array())) {
+    text += absl::StrFormat(
+        "stage %d is lost and left out: nobody has what it learnt, the model cannot be collected\n",
+        stage.get<int>());
+  }
   text += "  node      region     stage    phase                                    held\n";
   for (const Json& node : status["nodes"]) text += NodeLine(node) + "\n";
   return text;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "coordinator/checkpoint_archive.h"
+#include "coordinator/screen.h"
 #include "pipeline/plan/round_shape.h"
 #include "pipeline/plan/route.h"
 #include "tests/coordinator/served_run.h"
@@ -72,6 +73,9 @@ TEST_CASE(
   CHECK(run.CountEvents("stage_lost") == 1);
   const std::string action = run.LastEvent("stage_lost")["action"];
   CHECK(action.find("every_rounds") != std::string::npos);
+  run.Pass(1);
+  const std::string screen = StatusScreen(nlohmann::json::parse(run.status));
+  CHECK(screen.find("stage 1 is lost and left out") != std::string::npos);
 }
 
 TEST_CASE("Lost stage: without skipping the run ends at once, and says what to do another time",
