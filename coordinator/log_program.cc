@@ -36,6 +36,18 @@ void SayWhyLeft(const std::string& kind, const std::string& fields) {
   if (!line.empty()) Put(stdout, line);
 }
 
+void SayStageLost(const std::string& fields) {
+  const auto event = nlohmann::json::parse("{" + fields + "}", nullptr, false);
+  if (!event.is_object()) return;
+  std::string stages;
+  for (const auto& stage : event.value("stages", nlohmann::json::array()))
+    stages += (stages.empty() ? "" : ", ") + stage.dump();
+  const std::string back =
+      absl::StrFormat("the run goes back to step %d", event.value("step", int64_t{0}));
+  Put(stdout, absl::StrFormat("nobody is left of stage %s: %s; %s", stages, event.value("why", ""),
+                              event.value("then", back)));
+}
+
 // How much an event is worth to who reads a log.
 LogSeverity SeverityOf(const std::string& kind) {
   static const std::set<std::string> kWarnings = {
@@ -73,6 +85,8 @@ void LogEvent(const std::string& kind, const std::string& fields) {
     Put(stderr, "skerry-coordinator: " + kind + " " + fields);
   } else if (kind == "left" || kind == "dead") {
     SayWhyLeft(kind, fields);
+  } else if (kind == "stage_lost") {
+    SayStageLost(fields);
   }
 }
 

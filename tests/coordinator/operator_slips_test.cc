@@ -211,6 +211,19 @@ TEST_CASE("Why nodes leave is said once a reason, and not more than a line every
         "node 3fa9 is taken for dead: it is silent");
 }
 
+TEST_CASE("That nobody is left of a stage is printed where the run is served", "[coordinator]") {
+  ProgramRun run(2, 100'000, 0, 2);
+  run.Serve();
+  const std::string ticket = run.Say({"ticket", run.Dir(), "--uses", "2"});
+  ChildProcess one = run.Join(ticket, "one"), two = run.Join(ticket, "two");
+  WaitFor(run.Log("one"), "training: ", one);
+  run.Say({"checkpoint", run.Dir()});
+  WaitFor(run.at / "run" / "events.jsonl", R"("kind":"checkpoint")", *run.coordinator);
+  two.Terminate();
+  WaitFor(run.Log("coordinator"), "nobody is left of stage ", *run.coordinator);
+  CHECK(Has(TextOf(run.Log("coordinator")), "; the run goes back to step "));
+}
+
 TEST_CASE("Who waits for the operator's approval says so in its status, too", "[node]") {
   ProgramRun run(1, 10);
   run.Serve();
