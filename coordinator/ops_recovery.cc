@@ -127,11 +127,12 @@ bool CoordinatorActor::BeginsAnew() const {
 }
 
 // Nobody has what the stage learnt, nor ever will: what comes back comes with nothing. Without
-// skipping there is nothing to go on with.
+// skipping there is nothing to go on with, nor without the first, where every path begins.
 bool CoordinatorActor::GoOnIfSkipped(Context& context, const std::vector<int32_t>& lost,
                                      const std::string& reason) {
   constexpr char kAction[] = "run with [checkpoint] every_rounds, or more replicas of every stage";
-  if (options_.config.pipeline.skip_ratio == 0) {
+  const bool is_first = std::find(lost.begin(), lost.end(), 0) != lost.end();
+  if (options_.config.pipeline.skip_ratio == 0 || is_first) {
     GiveUp(context, absl::StrFormat("%s; nobody is left of %s, and there is no checkpoint to go "
                                     "back to: %s",
                                     reason, ListOf(lost), kAction));

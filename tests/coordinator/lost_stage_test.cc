@@ -90,6 +90,19 @@ TEST_CASE("Lost stage: without skipping the run ends at once, and says what to d
   CHECK(run.context.stop_reason.find("[checkpoint] every_rounds") != std::string::npos);
 }
 
+TEST_CASE("Lost stage: without the first the run ends also where skipping is allowed, and says so",
+          "[coordinator][checkpoint]") {
+  RunConfig config = SmallRun();
+  config.pipeline.skip_ratio = 0.25;
+  ServedRun run(config);
+  run.Gather();
+  LoseStage(run, 0);
+  REQUIRE(run.context.stopped);
+  CHECK(run.context.stop_reason.find("nobody is left of stage 0") != std::string::npos);
+  CHECK(run.context.stop_reason.find("waits until one comes back") == std::string::npos);
+  CHECK(run.CountEvents("stage_lost") == 0);  // nothing is skipped
+}
+
 TEST_CASE("Lost stage: the last who holds one is waited for while it is silent, not taken for dead",
           "[coordinator][checkpoint]") {
   RunConfig config = SmallRun();
