@@ -99,9 +99,10 @@ bool CoordinatorActor::MustAwait(Context& context, const NodeId& node) {
   if (!state_.plan || !state_.lost.empty() || state_.exported || !TakesPart(node)) return false;
   const bool returns = options_.checkpoints != nullptr && !state_.checkpoints.empty();
   const bool remakes = config.checkpoint.lost_stage == LostStage::kNeighbours;
-  if (returns || remakes || config.pipeline.skip_ratio > 0 || BeginsAnew()) return false;
+  if (returns || remakes || BeginsAnew()) return false;
   const std::vector<int32_t> lost = StagesWithout(*state_.plan, DeadWith(node));
-  if (lost.empty()) return false;
+  const bool is_first = std::find(lost.begin(), lost.end(), 0) != lost.end();
+  if (lost.empty() || (config.pipeline.skip_ratio > 0 && !is_first)) return false;
   if (!awaited_.insert(node).second) return true;
   context.Event("awaited",
                 EventFields({{"node", node.Short()},

@@ -90,6 +90,27 @@ TEST_CASE("Lost stage: without skipping the run ends at once, and says what to d
   CHECK(run.context.stop_reason.find("[checkpoint] every_rounds") != std::string::npos);
 }
 
+TEST_CASE("Lost stage: the last of the first is waited for also where skipping is allowed",
+          "[coordinator][checkpoint]") {
+  RunConfig config = SmallRun();
+  config.pipeline.skip_ratio = 0.25;
+  ServedRun run(config);
+  run.Gather();
+  const std::vector<NodeId> first = run.Live(0), second = run.Live(1);
+  const auto pass = [&](double seconds) {
+    for (double passed = 0; passed < seconds; passed += 0.5) {
+      for (const NodeId& node : second) run.From(node, Heartbeat{});
+      run.Pass(0.5);
+    }
+  };
+  run.From(first[0], Leave{"gone"});
+  pass(3 * config.node_silent_s);
+  CHECK(!run.context.stopped);
+  CHECK(run.CountEvents("awaited") == 1);
+  pass(4 * config.node_silent_s);
+  CHECK(run.context.stopped);
+}
+
 TEST_CASE("Lost stage: without the first the run ends also where skipping is allowed, and says so",
           "[coordinator][checkpoint]") {
   RunConfig config = SmallRun();
