@@ -77,14 +77,17 @@ TEST_CASE(
     double mbps;
     int rtt_ms, rest_ms;
     size_t deltas_to;
+    double most = 1.25;  // times of an activation alone
   };
-  const Case c = GENERATE(Case{20, 20, 500, 1}, Case{20, 80, 100, 1}, Case{100, 20, 100, 1},
-                          Case{100, 80, 500, 1}, Case{20, 40, 500, 11}, Case{100, 40, 500, 11});
+  // Where it takes about as long as it rests, half of the probes are of a line that is not shared.
+  const Case c = GENERATE(Case{20, 20, 500, 1}, Case{20, 80, 100, 1, 1.3}, Case{100, 20, 100, 1},
+                          Case{100, 80, 500, 1}, Case{20, 40, 500, 11}, Case{100, 40, 500, 11},
+                          Case{10, 160, 100, 1}, Case{10, 160, 500, 1}, Case{50, 20, 100, 1});
   INFO(c.mbps << " Mbit/s, " << c.rtt_ms << " ms, every " << c.rest_ms << ", to " << c.deltas_to);
   const auto [alone, each, together] =
       Compare(MakeLine(c.mbps, c.rtt_ms), 1 + c.deltas_to, Duration::Millis(c.rest_ms));
   CHECK(each.activation_s > 1.7 * alone.activation_s);  // else there would be nothing to gain
-  CHECK(together.activation_s < 1.3 * alone.activation_s);
+  CHECK(together.activation_s < c.most * alone.activation_s);
   CHECK(together.deltas_bytes_per_s > 0.7 * each.deltas_bytes_per_s);
 }
 
