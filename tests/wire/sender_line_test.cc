@@ -294,7 +294,7 @@ TEST_CASE("SenderLine: near peers are not behind it, and those that are take tur
   CHECK(line.CommonQueue(1).queue == Duration());
 }
 
-// For docs/benchmarks.md.
+// For docs/measurements/transport.md.
 TEST_CASE("SenderLine: figures", "[.figures]") {
   for (const double mbps : {10.0, 20.0, 100.0})
     for (const int rtt_ms : {20, 80})
