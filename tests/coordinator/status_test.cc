@@ -61,7 +61,8 @@ TEST_CASE("The status names the phase, every node, what it does and what it wait
   CHECK((*found)["bytes_received"] == 12);
 
   run.From(node, Leave{"interrupted"});
-  for (const auto& other : status()["nodes"]) {
+  const auto left = status();
+  for (const auto& other : left["nodes"]) {
     if (other["id"] != node.Short()) continue;
     CHECK(other["phase"] == "gone");
     CHECK(other["waiting_for"] == "");
