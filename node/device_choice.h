@@ -33,8 +33,8 @@ inline constexpr size_t kDevicesMax = 64;
 // The devices of `list`: "all" is every GPU that works, or the CPU where there is none; else
 // "cuda:0", "cuda:1", … and "cpu", with commas between, in the order in which they share a
 // microbatch. A GPU comes once; the CPU as often as its `threads` are to be cut into equal parts.
-// GPUs of `failed` are left out of a list. An empty one is ChooseDevice's device. InvalidArgument: it
-// is no such list. Unavailable: a GPU that it names does not work, or all have failed.
+// GPUs of `failed` are left out of a list. An empty one is ChooseDevice's device. InvalidArgument:
+// it is no such list. Unavailable: a GPU that it names does not work, or all have failed.
 absl::StatusOr<std::vector<DeviceChoice>> ChooseDevices(const std::string& list, DeviceWish wish,
                                                         int threads,
                                                         const std::set<int>& failed = {});
