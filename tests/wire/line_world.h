@@ -44,6 +44,7 @@ class World {
     TrafficClass traffic = TrafficClass::kDelta;
     bool rests = false;        // nothing more to send
     bool is_gone = false;      // its receiver, without a word
+    int64_t told_more = 0;     // so many times what came its receiver says to have had besides
     std::optional<Line> then;  // crossed after the line of all
   };
 
@@ -170,8 +171,10 @@ class World {
       std::optional<BulkReceiver::Arrived> arrived;
       REQUIRE(pair.receiver.Take(*chunk, 0, arrived) != BulkReceiver::Verdict::kRefused);
       pair.received += static_cast<int64_t>(chunk->bytes.size());
-      while (const auto acks = pair.receiver.TakeAcks(now_))
+      while (auto acks = pair.receiver.TakeAcks(now_)) {
+        acks->message.received_bytes += pair.received * pair.told_more;
         events_.emplace(Back(), Event{&pair, EncodeLink(acks->message)});
+      }
     } else if (const auto* acks = std::get_if<AcksMessage>(&*message)) {
       pair.sender.OnAcks(now_, *acks);
     } else if (const auto* probe = std::get_if<ProbeMessage>(&*message)) {

@@ -1,4 +1,5 @@
 // The window over a line in virtual time.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <optional>
 
@@ -118,6 +119,18 @@ TEST_CASE("Window: after a rest the line is filled at its own rate", "[wire][win
   const double share = world.Goodput(Duration::Seconds(1)) * kHeaders / 12.5e6;
   CHECK(Quantile(world.queues, 1) < 0.025);
   CHECK(share > 0.75);  // of the second 0.2 s are a round trip
+}
+
+TEST_CASE("Window: who tells of more than was sent to it gets no larger one",
+          "[wire][window][hostile]") {
+  World world({1.25e6, Duration::Millis(40), {}});
+  world.first().told_more = 1000;
+  int64_t most = 0;
+  for (int i = 0; i < 200; ++i) {
+    world.RunUntil(world.now() + Duration::Millis(20));
+    most = std::max(most, world.window().bytes());
+  }
+  CHECK(most < 8 * 100'000);  // the line holds 100 KB
 }
 
 TEST_CASE("Window: clocks that run apart do no harm", "[wire][window]") {

@@ -368,8 +368,9 @@ void BulkSender::OnAcks(Instant now, const AcksMessage& acks) {
   const int64_t room =
       std::clamp<int64_t>(acks.credit_bytes - acks.received_bytes, 0, BulkReceiver::kCreditBytes);
   credit_bytes_ = std::max(credit_bytes_, arrived_bytes_ + room);
-  window_.OnDelivered(now, acks.received_bytes, Instant::FromNanos(acks.at_nanos), limit_, in_line);
-  carried_.OnDelivered(acks.received_bytes, Instant::FromNanos(acks.at_nanos));
+  const int64_t received = std::min(acks.received_bytes, new_bytes_);
+  window_.OnDelivered(now, received, Instant::FromNanos(acks.at_nanos), limit_, in_line);
+  carried_.OnDelivered(received, Instant::FromNanos(acks.at_nanos));
   if (transfers_.empty()) {
     window_.OnIdle(now);
     carried_.OnIdle();
