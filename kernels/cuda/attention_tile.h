@@ -10,37 +10,42 @@
 namespace skerry::cuda {
 
 inline constexpr unsigned kAttentionThreads = 128;
-inline constexpr int kWarpRows = 16;  // of a tile of 64 rows, for each of the four warps
 
 template <int kHead>
 __device__ __forceinline__ uint16_t* ChunkAt(uint16_t* tile, int row, int chunk) {
   return tile + row * kHead + ((chunk ^ (row & 7)) << 3);
 }
 
-// Eight values as a chunk.
-__device__ __forceinline__ uint4 LoadChunk(const float* from) {
-  const auto* values = reinterpret_cast<const float4*>(from);
-  const float4 low = values[0], high = values[1];
-  return {PackBf16(low.x, low.y), PackBf16(low.z, low.w), PackBf16(high.x, high.y),
-          PackBf16(high.z, high.w)};
+// Eight values to a chunk, zeros where they are not there: what is bf16 already is on its way when
+// it returns.
+__device__ __forceinline__ void BeginChunk(uint16_t* chunk, const float* from, bool there) {
+  uint4 packed = {0, 0, 0, 0};
+  if (there) {
+    const auto* values = reinterpret_cast<const float4*>(from);
+    const float4 low = values[0], high = values[1];
+    packed = {PackBf16(low.x, low.y), PackBf16(low.z, low.w), PackBf16(high.x, high.y),
+              PackBf16(high.z, high.w)};
+  }
+  *reinterpret_cast<uint4*>(chunk) = packed;
 }
-__device__ __forceinline__ uint4 LoadChunk(const uint16_t* from) {
-  return *reinterpret_cast<const uint4*>(from);
+__device__ __forceinline__ void BeginChunk(uint16_t* chunk, const uint16_t* from, bool there) {
+  CopyAsync16(chunk, from, there);
 }
 
 // Rows [first, first + kRows) of a tensor's columns from `column` on, of type T, as bf16; zeros
-// where they are not below `end`. All threads of the block take part; a barrier must follow.
+// where they are not below `end`. All threads of the block take part; the tile is there when each
+// has waited for its copies and met the others.
 template <int kRows, int kHead, typename T>
-__device__ __forceinline__ void LoadTile(uint16_t* tile, const GpuTensor& from, int64_t first,
-                                         int64_t end, int64_t column) {
+__device__ __forceinline__ void BeginTile(uint16_t* tile, const GpuTensor& from, int64_t first,
+                                          int64_t end, int64_t column) {
   constexpr int kChunks = kHead / 8;
   const auto* values = static_cast<const T*>(from.values) + first * from.step + column;
   for (int i = static_cast<int>(threadIdx.x); i < kRows * kChunks;
        i += static_cast<int>(kAttentionThreads)) {
     const int row = i / kChunks, chunk = i % kChunks;
-    uint4 packed = {0, 0, 0, 0};
-    if (first + row < end) packed = LoadChunk(values + row * from.step + chunk * 8);
-    *reinterpret_cast<uint4*>(ChunkAt<kHead>(tile, row, chunk)) = packed;
+    const bool there = first + row < end;
+    const T* at = there ? values + row * from.step + chunk * 8 : static_cast<const T*>(from.values);
+    BeginChunk(ChunkAt<kHead>(tile, row, chunk), at, there);
   }
 }
 
@@ -66,41 +71,56 @@ __device__ __forceinline__ void TakeDepth(uint32_t (&b)[4], uint16_t* tile, int 
   LoadTransposed(b, ChunkAt<kHead>(tile, row + lane % 8 + matrix % 2 * 8, 2 * pair + matrix / 2));
 }
 
-// sums [16, 8·kGroups] += rows `row_a` of tile a · (rows 0 … 8·kGroups of tile b)ᵀ.
-template <int kGroups, int kHead>
-__device__ __forceinline__ void MultiplyTransposed(float (&sums)[kGroups][4], uint16_t* a,
+// sums[i] [16, 8·kGroups] += rows `row_a` + 16·i of tile a · (rows 0 … 8·kGroups of tile b)ᵀ. What
+// is taken of b serves all of a warp's kParts.
+template <int kParts, int kGroups, int kHead>
+__device__ __forceinline__ void MultiplyTransposed(float (&sums)[kParts][kGroups][4], uint16_t* a,
                                                    int row_a, uint16_t* b) {
   // Unrolled whole, the addresses of all steps would not fit the registers of a backward pass.
 #pragma unroll 2
   for (int step = 0; step < kHead / 16; ++step) {
-    uint32_t left[4];
-    TakeRows<kHead>(left, a, row_a, step);
+    uint32_t left[kParts][4];
+#pragma unroll
+    for (int part = 0; part < kParts; ++part)
+      TakeRows<kHead>(left[part], a, row_a + 16 * part, step);
 #pragma unroll
     for (int pair = 0; pair < kGroups / 2; ++pair) {
       uint32_t right[4];
       TakeColumns<kHead>(right, b, 16 * pair, step);
-      MultiplyAccumulate(sums[2 * pair], left, right[0], right[1]);
-      MultiplyAccumulate(sums[2 * pair + 1], left, right[2], right[3]);
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        MultiplyAccumulate(sums[part][2 * pair], left[part], right[0], right[1]);
+        MultiplyAccumulate(sums[part][2 * pair + 1], left[part], right[2], right[3]);
+      }
     }
   }
 }
 
-// out [16, e] += left [16, 8·kGroups], rounded to bf16, · rows 0 … 8·kGroups of `tile`.
-template <int kGroups, int kHead>
-__device__ __forceinline__ void MultiplyByTile(float (&out)[kHead / 8][4],
-                                               const float (&left)[kGroups][4], uint16_t* tile) {
+// out[i] [16, e] += left[i] [16, 8·kGroups], rounded to bf16, · rows 0 … 8·kGroups of `tile`.
+template <int kParts, int kGroups, int kHead>
+__device__ __forceinline__ void MultiplyByTile(float (&out)[kParts][kHead / 8][4],
+                                               const float (&left)[kParts][kGroups][4],
+                                               uint16_t* tile) {
 #pragma unroll
   for (int step = 0; step < kGroups / 2; ++step) {
-    const float(&low)[4] = left[2 * step];
-    const float(&high)[4] = left[2 * step + 1];
-    const uint32_t a[4] = {PackBf16(low[0], low[1]), PackBf16(low[2], low[3]),
-                           PackBf16(high[0], high[1]), PackBf16(high[2], high[3])};
+    uint32_t a[kParts][4];
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float* pair = &left[part][2 * step + i / 2][i % 2 * 2];
+        a[part][i] = PackBf16(pair[0], pair[1]);
+      }
+    }
 #pragma unroll
     for (int pair = 0; pair < kHead / 16; ++pair) {
       uint32_t right[4];
       TakeDepth<kHead>(right, tile, 16 * step, pair);
-      MultiplyAccumulate(out[2 * pair], a, right[0], right[1]);
-      MultiplyAccumulate(out[2 * pair + 1], a, right[2], right[3]);
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        MultiplyAccumulate(out[part][2 * pair], a[part], right[0], right[1]);
+        MultiplyAccumulate(out[part][2 * pair + 1], a[part], right[2], right[3]);
+      }
     }
   }
 }

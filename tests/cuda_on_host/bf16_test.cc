@@ -116,6 +116,7 @@ TEST_CASE("CUDA text: bf16 gradients of the loss, with z-loss", "[cuda]") {
 TEST_CASE("CUDA text: bf16 attention over columns of one product", "[cuda]") {
   const AttentionShape s =
       GENERATE(AttentionShape{1, 70, 2, 1, 64}, AttentionShape{1, 40, 2, 2, 128},
+               AttentionShape{2, 150, 4, 2, 64}, AttentionShape{2, 171, 2, 1, 128},
                AttentionShape{2, 19, 4, 2, 16});
   const int64_t tokens = s.sequences * s.context, width = s.heads * s.head_size,
                 kv_width = s.kv_heads * s.head_size;

@@ -4,7 +4,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/rng.h"
@@ -69,10 +71,21 @@ void Switch(Stack* from, Stack* to, bool for_ever) {
   (void)for_ever;
 }
 
+struct Copy {
+  void* to;
+  const void* from;  // null: zeros
+  size_t bytes;
+  void Arrive() const {
+    from == nullptr ? std::memset(to, 0, bytes) : std::memcpy(to, from, bytes);
+  }
+};
+
 struct Fiber {
   std::unique_ptr<char[]> memory = std::make_unique<char[]>(kStackBytes);
   Stack stack;
   unsigned meetings = 0;  // of its warp
+  std::vector<Copy> begun;
+  std::deque<std::vector<Copy>> groups;
 };
 
 struct Warp {
@@ -86,6 +99,9 @@ class Block {
   void Run(unsigned threads, size_t shared_bytes, const std::function<void()>& thread);
   void MeetAll();
   const LaneWords* MeetLanes(WarpMeeting at, const LaneWords& own);
+  void BeginCopy(const Copy& copy);
+  void CloseCopies();
+  void AwaitCopies(size_t but_newest);
   unsigned current() const { return current_; }
   void* shared() { return shared_.data() + shared_offset_; }
   void Seed(uint64_t seed) {
@@ -124,6 +140,8 @@ __attribute__((no_sanitize("address"))) void Block::Enter() {
   __sanitizer_finish_switch_fiber(nullptr, &block.scheduler_.bottom, &block.scheduler_.size);
 #endif
   (*block.thread_)();
+  const Fiber& own = block.fibers_[block.current_];
+  if (!own.begun.empty() || !own.groups.empty()) BrokenRule("a thread ended before its copies");
   ++block.ended_;
   Switch(&block.fibers_[block.current_].stack, &block.scheduler_, true);
   std::abort();
@@ -209,7 +227,41 @@ const LaneWords* Block::MeetLanes(WarpMeeting at, const LaneWords& own) {
   return slots;
 }
 
+void Block::BeginCopy(const Copy& copy) {
+  if (reinterpret_cast<uintptr_t>(copy.to) % copy.bytes != 0 ||
+      reinterpret_cast<uintptr_t>(copy.from) % copy.bytes != 0) {
+    BrokenRule("a copy off its own size");
+  }
+  fibers_[current_].begun.push_back(copy);
+  if (seed_ % 2 == 1) copy.Arrive();
+}
+
+void Block::CloseCopies() {
+  Fiber& fiber = fibers_[current_];
+  fiber.groups.push_back(std::exchange(fiber.begun, {}));
+}
+
+void Block::AwaitCopies(size_t but_newest) {
+  auto& groups = fibers_[current_].groups;
+  for (; groups.size() > but_newest; groups.pop_front()) {
+    if (seed_ % 2 == 1) continue;
+    for (const Copy& copy : groups.front()) copy.Arrive();
+  }
+}
+
 }  // namespace
+
+void BeginCopy(void* to, const void* from, size_t bytes, bool there) {
+  TheBlock().BeginCopy({to, there ? from : nullptr, bytes});
+}
+
+void CloseCopies() {
+  TheBlock().CloseCopies();
+}
+
+void AwaitCopies(size_t but_newest) {
+  TheBlock().AwaitCopies(but_newest);
+}
 
 void MeetBlock() {
   TheBlock().MeetAll();

@@ -6,8 +6,11 @@
 // order, and its result differs from seed to seed. Shared memory is full of NaN patterns when a
 // block begins, and guard bytes behind it are checked when it ends.
 //
+// Asynchronous copies arrive as late as they may, when their thread waits for them, or at once, by
+// the seed: who reads too early finds NaN, and who copies over what others still read destroys it.
+//
 // Broken rules end the process with a message: lanes of a warp that meet at different operations,
-// a thread that ends while others wait for it, a write past shared memory.
+// a thread that ends while others or copies of its own wait for it, a write past shared memory.
 //
 // What this does not show: races that no order of whole segments between barriers makes visible,
 // memory ordering between blocks, bank conflicts, registers, speed. Blocks run one after the other.
@@ -38,6 +41,12 @@ enum class WarpMeeting : int { kSync, kShuffle, kVote, kLoadMatrices, kMultiply 
 void MeetBlock();
 const LaneWords* MeetWarp(WarpMeeting at, const LaneWords& own);
 unsigned OwnLane();
+
+// Copies of a thread: begun, closed into a group, and waited for but for the newest groups. `from`
+// is not read where it is not there; zeros come then.
+void BeginCopy(void* to, const void* from, size_t bytes, bool there);
+void CloseCopies();
+void AwaitCopies(size_t but_newest);
 
 void* SharedBytes();
 

@@ -87,6 +87,63 @@ TEST_CASE("Fibers: broken rules of CUDA end the process", "[cuda]") {
   CHECK(Aborts([] { RunThreads(32, [] { static_cast<char*>(cuda::SharedBytes())[16] = 1; }); }));
 }
 
+// Two turns of a thread's neighbour's number by way of a copy, into one place or two.
+struct Copied {
+  float of[2][32];
+};
+struct CopyRules {
+  bool waits = true, meets = true;
+  int places = 2;
+};
+void CopyTwice(const float* from, float* out, CopyRules rules) {
+  auto& shared = cuda::Shared<Copied>();
+  const unsigned own = threadIdx.x, next = (own + 1) % 32;
+  const auto begin = [&](int turn) {
+    cuda::CopyAsync4(&shared.of[turn % rules.places][own], from + 32 * turn + own, own != 31);
+    cuda::CommitCopies();
+  };
+  begin(0);
+  for (int turn = 0; turn < 2; ++turn) {
+    if (rules.waits) cuda::WaitForCopies<0>();
+    if (rules.meets) __syncthreads();
+    if (turn == 0) begin(1);
+    out[32 * turn + own] = shared.of[turn % rules.places][next];
+  }
+  cuda::WaitForCopies<0>();
+}
+
+TEST_CASE("Fibers: copies come as late or as early as they may", "[cuda]") {
+  std::vector<float> from(64);
+  for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<float>(i) + 1;
+  const auto is_right = [&](CopyRules rules) {
+    for (const uint64_t seed : {0, 1, 2}) {
+      std::vector<float> out(64);
+      OrderThreads(seed);
+      cuda::Launch(0, {dim3{}, 32, sizeof(Copied)}, CopyTwice, from.data(), out.data(), rules);
+      OrderThreads(0);
+      for (size_t i = 0; i < 64; ++i) {
+        const float want = i % 32 == 30 ? 0 : from[i / 32 * 32 + (i + 1) % 32];
+        if (out[i] != want) return false;
+      }
+    }
+    return true;
+  };
+  CHECK(is_right({}));
+  CHECK_FALSE(is_right({.waits = false}));
+  CHECK_FALSE(is_right({.meets = false}));
+  CHECK_FALSE(is_right({.places = 1}));
+  alignas(16) static const float values[8] = {};
+  CHECK(
+      Aborts([] { RunThreads(32, [] { cuda::CopyAsync4(cuda::SharedBytes(), values, true); }); }));
+  CHECK(Aborts([] {
+    RunThreads(32, [] {
+      cuda::CopyAsync16(cuda::SharedBytes(), values + 1, true);
+      cuda::CommitCopies();
+      cuda::WaitForCopies<0>();
+    });
+  }));
+}
+
 TEST_CASE("Fibers: shuffles and votes", "[cuda]") {
   std::vector<unsigned> crossed(32), down(32), votes(32);
   RunThreads(32, [&] {

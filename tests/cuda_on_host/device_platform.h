@@ -125,6 +125,24 @@ T& Shared() {
   return *static_cast<T*>(SharedBytes());
 }
 
+inline void CopyAsync16(void* shared, const void* global, bool there) {
+  BeginCopy(shared, global, 16, there);
+}
+inline void CopyAsync4(void* shared, const void* global, bool there) {
+  BeginCopy(shared, global, 4, there);
+}
+inline void CommitCopies() {
+  CloseCopies();
+}
+template <int kNewest>
+void WaitForCopies() {
+  AwaitCopies(kNewest);
+}
+
+inline float ExpTwo(float x) {
+  return std::exp2(x);
+}
+
 inline uint32_t RoundBf16(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fff;  // as the conversion instruction

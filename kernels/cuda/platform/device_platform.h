@@ -44,15 +44,44 @@ __device__ __forceinline__ T& Shared() {
   return *reinterpret_cast<T*>(skerry_shared);
 }
 
+__device__ __forceinline__ unsigned SharedAddress(const void* shared) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(shared));
+}
+
+// Copies of a thread to shared memory that arrive while it goes on: 16 or 4 bytes on borders of as
+// many, zeros where nothing is `there` (the address must be a valid one all the same). What was
+// begun since the last CommitCopies is a group; WaitForCopies waits for all groups of this thread
+// but the newest kNewest, and a barrier must follow before other threads read.
+__device__ __forceinline__ void CopyAsync16(void* shared, const void* global, bool there) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(SharedAddress(shared)),
+               "l"(__cvta_generic_to_global(global)), "r"(there ? 16 : 0)
+               : "memory");
+}
+__device__ __forceinline__ void CopyAsync4(void* shared, const void* global, bool there) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(SharedAddress(shared)),
+               "l"(__cvta_generic_to_global(global)), "r"(there ? 4 : 0)
+               : "memory");
+}
+__device__ __forceinline__ void CommitCopies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int kNewest>
+__device__ __forceinline__ void WaitForCopies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kNewest) : "memory");
+}
+
+// 2^x to two units in the last place; 0 for what a float can only hold as a subnormal.
+__device__ __forceinline__ float ExpTwo(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
 // Two floats rounded to nearest even, `low` in the low half.
 __device__ __forceinline__ uint32_t PackBf16(float low, float high) {
   uint32_t packed;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
   return packed;
-}
-
-__device__ __forceinline__ unsigned SharedAddress(const void* shared) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
 // Four 8 × 8 matrices of 16-bit values: lane 8i + j gives the address of row j of matrix i; lane l
