@@ -8,6 +8,7 @@
 
 #include "common/status.h"
 #include "coordinator/report_events.h"
+#include "model/file_io.h"
 
 namespace skerry {
 namespace {
@@ -21,19 +22,6 @@ absl::StatusOr<std::string> ReadFile(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return NotFound("%s: cannot be opened", path.string());
   return std::string(std::istreambuf_iterator<char>(in), {});
-}
-
-// On a full disk the report that was there stays.
-absl::Status WriteFile(const fs::path& path, const std::string& text) {
-  const fs::path fresh = path.string() + ".new";
-  std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
-  out << text;
-  out.close();
-  std::error_code error, none;
-  if (out) fs::rename(fresh, path, error);
-  if (out && !error) return absl::OkStatus();
-  fs::remove(fresh, none);
-  return Unavailable("%s: cannot be written; is the disk full?", path.string());
 }
 
 absl::Status FoldFile(const fs::path& path, const std::function<void(double)>& on_read,
@@ -271,8 +259,8 @@ absl::Status WriteReport(const RunReport& report, const fs::path& directory) {
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) return Unavailable("%s: %s", directory.string(), error.message());
-  SKERRY_RETURN_IF_ERROR(WriteFile(directory / "report.json", ReportJson(report)));
-  return WriteFile(directory / "report.html", ReportHtml(report));
+  SKERRY_RETURN_IF_ERROR(ReplaceText(directory / "report.json", ReportJson(report)));
+  return ReplaceText(directory / "report.html", ReportHtml(report));
 }
 
 }  // namespace skerry

@@ -27,6 +27,6 @@ if(NOT TARGET skerry_report)
       ${CMAKE_CURRENT_LIST_DIR}/report_rounds.cc
       ${CMAKE_CURRENT_LIST_DIR}/report_series.cc
       ${CMAKE_CURRENT_LIST_DIR}/run_trace.cc
-    DEPS skerry::common skerry::step_paths nlohmann_json::nlohmann_json)
+    DEPS skerry::common skerry::model_io skerry::step_paths nlohmann_json::nlohmann_json)
   target_compile_definitions(skerry_report PRIVATE SKERRY_VERSION="${PROJECT_VERSION}")
 endif()

@@ -17,22 +17,24 @@
 namespace skerry {
 namespace {
 
-absl::Status FileError(const std::string& path, const std::string& action, int error) {
+absl::Status FileError(const std::string& path, const std::string& action, int error,
+                       const char* page = "") {
   const std::string why = std::generic_category().message(error);
   switch (error) {
     case ENOENT:
     case ENOTDIR:
-      return NotFound("%s: cannot %s: %s", path, action, why);
+      return NotFound("%s: cannot %s: %s%s", path, action, why, page);
     case EACCES:
     case EPERM:
     case EROFS:
-      return PermissionDenied("%s: cannot %s: %s", path, action, why);
+      return PermissionDenied("%s: cannot %s: %s%s", path, action, why, page);
     case ENOSPC:
     case EDQUOT:
     case EFBIG:
-      return ResourceExhausted("%s: cannot %s: %s; make room and try again", path, action, why);
+      return ResourceExhausted("%s: cannot %s: %s; make room and try again%s", path, action, why,
+                               page);
     default:
-      return Unavailable("%s: cannot %s: %s", path, action, why);
+      return Unavailable("%s: cannot %s: %s%s", path, action, why, page);
   }
 }
 
@@ -47,7 +49,7 @@ absl::Status SyncDirectory(const std::string& directory) {
   const int error = fsync(descriptor) == 0 ? 0 : errno;
   close(descriptor);
   // Some file systems cannot sync a directory; the rename itself was atomic.
-  return error == 0 || error == EINVAL ? absl::OkStatus() : FileError(directory, "sync", error);
+  return error == 0 || error == EINVAL ? absl::OkStatus() : WriteError(directory, "sync", error);
 }
 
 constexpr int64_t kBeginBytes = 8 << 20;
@@ -59,7 +61,24 @@ struct Descriptor {
   }
 };
 
+// A pipe, a terminal.
+absl::Status WriteInto(const std::string& path, std::string_view text) {
+  const Descriptor out{open(path.c_str(), O_WRONLY | O_CLOEXEC)};
+  if (out.value < 0) return WriteError(path, "open", errno);
+  while (!text.empty()) {
+    const ssize_t written = write(out.value, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return WriteError(path, "write", errno);
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+absl::Status WriteError(const std::string& path, const std::string& action, int error) {
+  return FileError(path, action, error, " [SK-disk-write]");
+}
 
 absl::StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(const std::string& path) {
   const Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
@@ -113,7 +132,7 @@ AtomicFile::AtomicFile(std::string path, int descriptor)
 absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& path) {
   const std::string partial = path + ".partial";
   const int descriptor = open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor < 0) return FileError(partial, "create", errno);
+  if (descriptor < 0) return WriteError(path, "create", errno);
   return std::unique_ptr<AtomicFile>(new AtomicFile(path, descriptor));
 }
 
@@ -128,7 +147,7 @@ absl::Status AtomicFile::Write(std::span<const uint8_t> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return FileError(path_, "write", errno);
+    if (written < 0) return WriteError(path_, "write", errno);
     bytes = bytes.subspan(static_cast<size_t>(written));
     written_ += written;
     if (written_ - begun_ >= kBeginBytes) BeginWriting();
@@ -148,7 +167,7 @@ absl::Status AtomicFile::Write(std::string_view text) {
 
 absl::Status AtomicFile::Commit() {
   SKERRY_CHECK(descriptor_ >= 0, "one Commit");
-  if (fsync(descriptor_) != 0) return FileError(path_, "sync", errno);
+  if (fsync(descriptor_) != 0) return WriteError(path_, "sync", errno);
   SKERRY_RETURN_IF_ERROR(Rename());
   return SyncDirectory(DirectoryOf(path_));
 }
@@ -160,7 +179,7 @@ absl::Status AtomicFile::Place() {
 }
 
 absl::Status AtomicFile::Rename() {
-  if (rename(partial_path_.c_str(), path_.c_str()) != 0) return FileError(path_, "replace", errno);
+  if (rename(partial_path_.c_str(), path_.c_str()) != 0) return WriteError(path_, "replace", errno);
   close(descriptor_);
   descriptor_ = -1;
   return absl::OkStatus();
@@ -173,13 +192,13 @@ absl::Status SyncFiles(const std::string& directory, const std::vector<std::stri
   if (names.size() > kOneByOneMax) {
     const Descriptor all{open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     if (all.value < 0) return FileError(directory, "open", errno);
-    return syncfs(all.value) == 0 ? absl::OkStatus() : FileError(directory, "sync", errno);
+    return syncfs(all.value) == 0 ? absl::OkStatus() : WriteError(directory, "sync", errno);
   }
   for (const std::string& name : names) {
     const std::string path = directory + "/" + name;
     const Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
     if (file.value < 0) return FileError(path, "open", errno);
-    if (fsync(file.value) != 0) return FileError(path, "sync", errno);
+    if (fsync(file.value) != 0) return WriteError(path, "sync", errno);
   }
   return SyncDirectory(directory);
 }
@@ -188,6 +207,14 @@ absl::Status WriteFileAtomically(const std::string& path, std::string_view text)
   SKERRY_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(path));
   SKERRY_RETURN_IF_ERROR(file->Write(text));
   return file->Commit();
+}
+
+absl::Status ReplaceText(const std::string& path, std::string_view text) {
+  struct stat facts {};
+  if (stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode)) return WriteInto(path, text);
+  SKERRY_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(path));
+  SKERRY_RETURN_IF_ERROR(file->Write(text));
+  return file->Place();
 }
 
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t bytes_max) {
@@ -202,7 +229,7 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t bytes
 absl::Status MakeDirectory(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  return error ? FileError(path, "create directory", error.value()) : absl::OkStatus();
+  return error ? WriteError(path, "create directory", error.value()) : absl::OkStatus();
 }
 
 }  // namespace skerry

@@ -90,6 +90,12 @@ class AtomicFile {
 absl::Status SyncFiles(const std::string& directory, const std::vector<std::string>& names);
 
 absl::Status WriteFileAtomically(const std::string& path, std::string_view text);
+// The same without waiting for the disk, for what may go with the machine's power: a status, a
+// report. What is there and is no file (/dev/stdout, a pipe) is written into.
+absl::Status ReplaceText(const std::string& path, std::string_view text);
+
+// Of errno, with the page that says what to do.
+absl::Status WriteError(const std::string& path, const std::string& action, int error);
 
 // The whole file, refused above `bytes_max`.
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t bytes_max);

@@ -16,6 +16,7 @@
 
 #include "common/cli_program.h"
 #include "common/status.h"
+#include "model/file_io.h"
 #include "node/home_lock_program.h"
 #include "node/join_program.h"
 #include "node/limits_program.h"
@@ -211,7 +212,7 @@ void Desk::ChangeLimit(double factor) {
 void Desk::WriteStatus() const {
   nlohmann::json status = StatusJson(view_);
   status["process"] = getpid();
-  ReplaceFile(home_ / "status.json",
+  ReplaceText(home_ / "status.json",
               status.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n")
       .IgnoreError();
 }

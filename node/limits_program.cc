@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/status.h"
+#include "model/file_io.h"
 #include "node/gpu_watch_program.h"
 #include "node/say.h"
 #include "wire/interrupt.h"
@@ -57,18 +58,6 @@ absl::StatusOr<VolunteerLimits> LoadLimits(const std::string& file) {
   return limits;
 }
 
-absl::Status ReplaceFile(const std::filesystem::path& file, const std::string& text) {
-  const std::string fresh = file.string() + ".new";
-  std::ofstream out(fresh, std::ios::trunc);
-  out << text;
-  out.close();
-  std::error_code error, none;
-  if (out) std::filesystem::rename(fresh, file, error);
-  if (out && !error) return absl::OkStatus();
-  std::filesystem::remove(fresh, none);
-  return Unavailable("%s: cannot be written; is the disk full? [SK-disk-write]", file.string());
-}
-
 absl::Status SaveLimits(const std::string& file, const VolunteerLimits& limits) {
   std::ostringstream out;
   out << "# What this node may use; a running node follows changes (skerry-node limit --help).\n";
@@ -77,7 +66,7 @@ absl::Status SaveLimits(const std::string& file, const VolunteerLimits& limits) 
   if (limits.daily_gb > 0) out << absl::StrFormat("daily_gb = %g\n", limits.daily_gb);
   if (limits.hours) out << "hours = \"" << FormatHours(*limits.hours) << "\"\n";
   if (limits.yields_gpu) out << "yield_gpu = true\n";
-  return ReplaceFile(file, out.str());
+  return ReplaceText(file, out.str());
 }
 
 absl::Status Rationing::Begin() {
@@ -175,7 +164,7 @@ void Rationing::End(const EventLoop& loop) {
 }
 
 void Rationing::SaveCount() const {
-  ReplaceFile(home_ / kCountFile, absl::StrFormat("%d %d\n", budget_.day(), budget_.bytes()))
+  ReplaceText(home_ / kCountFile, absl::StrFormat("%d %d\n", budget_.day(), budget_.bytes()))
       .IgnoreError();
 }
 

@@ -17,8 +17,6 @@ namespace skerry {
 inline constexpr char kLimitsFile[] = "limits.toml";
 inline constexpr char kPausedFile[] = "paused";  // while it is there the node rests
 
-// Written beside it, then put into its place: on a full disk what was there stays.
-absl::Status ReplaceFile(const std::filesystem::path& file, const std::string& text);
 // No limits if there is no file; InvalidArgument, with file and line, for a wrong one.
 absl::StatusOr<VolunteerLimits> LoadLimits(const std::string& file);
 absl::Status SaveLimits(const std::string& file, const VolunteerLimits& limits);

@@ -1,12 +1,12 @@
 // What stands between the loop and the node's actor: it reads along, for the program and its desk.
 #pragma once
 
-#include <fstream>
 #include <functional>
 #include <map>
 #include <string>
 #include <utility>
 
+#include "model/file_io.h"
 #include "node/desk_program.h"
 #include "node/say.h"
 #include "wire/actor.h"
@@ -58,11 +58,12 @@ class RegionBook final : public Actor {
   void TellReach(const Reachability& found) {
     if (found == told_) return;
     told_ = found;
-    std::ofstream file(reach_file_, std::ios::trunc);
+    std::string text;
     for (const std::string& line : Explain(found)) {
       Say("network: " + line);
-      file << line << "\n";
+      text += line + "\n";
     }
+    ReplaceText(reach_file_, text).IgnoreError();
   }
 
   Actor& actor_;

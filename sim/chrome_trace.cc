@@ -1,8 +1,7 @@
 #include "sim/chrome_trace.h"
 
-#include <fstream>
-
-#include "common/status.h"
+#include "absl/strings/str_format.h"
+#include "model/file_io.h"
 
 namespace skerry {
 namespace {
@@ -55,10 +54,7 @@ void ChromeTrace::Mark(Instant at, const NodeId& process, const std::string& wha
 }
 
 absl::Status ChromeTrace::Write(const std::string& path) const {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out << "[\n" << events_ << "\n]\n";
-  out.flush();
-  return out ? absl::OkStatus() : Unavailable("%s: cannot be written", path);
+  return ReplaceText(path, "[\n" + events_ + "\n]\n");
 }
 
 }  // namespace skerry

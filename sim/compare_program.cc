@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
-#include <fstream>
 #include <thread>
 
 #include "common/status.h"
+#include "model/file_io.h"
 
 namespace skerry {
 namespace {
@@ -20,10 +20,7 @@ absl::Status WriteFile(const std::string& path, const std::string& text) {
     std::fputs(text.c_str(), stdout);
     return absl::OkStatus();
   }
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out << text;
-  out.flush();
-  return out ? absl::OkStatus() : Unavailable("%s: cannot be written", path);
+  return ReplaceText(path, text);
 }
 
 // One run per thread; a line of progress where somebody watches.

@@ -2,9 +2,8 @@
 
 #include <unistd.h>
 
-#include <fstream>
-
 #include "common/status.h"
+#include "model/file_io.h"
 #include "sim/emulator_delay.h"
 #include "sim/packet/packet_plan.h"
 #include "sim/scenario_emulate.h"
@@ -30,10 +29,7 @@ absl::StatusOr<std::unique_ptr<EmulatedNetwork>> EmulatedNetwork::Create(
   SKERRY_ASSIGN_OR_RETURN(const WanShape wanted, WanShapeOf(scenario));
   SKERRY_ASSIGN_OR_RETURN(network->own_delay_, MeasureEmulatorDelay());
   const WanShape shape = Without(wanted, network->own_delay_);
-  std::ofstream out(wan_file, std::ios::binary | std::ios::trunc);
-  out << FormatWanShape(shape);
-  out.flush();
-  if (!out) return Unavailable("%s: cannot be written (disk full?)", wan_file);
+  SKERRY_RETURN_IF_ERROR(ReplaceText(wan_file, FormatWanShape(shape)));
   return network;
 }
 

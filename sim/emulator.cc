@@ -16,6 +16,7 @@
 
 #include "common/status.h"
 #include "coordinator/report.h"
+#include "model/file_io.h"
 #include "sim/child_process.h"
 #include "sim/cohort_summary.h"
 #include "sim/emulated_network.h"
@@ -39,13 +40,6 @@ constexpr auto kLinger = std::chrono::seconds(20);  // for nodes to end after th
 void Say(const std::string& line) {
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);
-}
-
-absl::Status WriteText(const fs::path& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out << text;
-  out.flush();
-  return out ? absl::OkStatus() : Unavailable("%s: cannot be written (disk full?)", path.string());
 }
 
 std::string LastLine(const std::string& path) {
@@ -149,7 +143,7 @@ absl::Status Emulation::Prepare() {
   SKERRY_ASSIGN_OR_RETURN(network_, EmulatedNetwork::Create(scenario_, options_.shaper,
                                                             (out_ / "logs" / "wan.toml").string()));
   const fs::path config = out_ / "logs" / "run.toml";
-  SKERRY_RETURN_IF_ERROR(WriteText(config, FormatRunConfig(scenario_.run)));
+  SKERRY_RETURN_IF_ERROR(ReplaceText(config, FormatRunConfig(scenario_.run)));
 
   // Token shards are the same for every run over the same text: prepared once, kept beside the
   // scenario's output.
@@ -347,7 +341,7 @@ absl::Status Emulation::Conclude() {
   extra["command"] = absl::StrFormat("skerry-sim emulate %s --seed %d%s", options_.scenario,
                                      scenario_.run.seed, options_.reference ? " --reference" : "");
   extra["links_configured"] = LinksJson(scenario_);
-  SKERRY_RETURN_IF_ERROR(WriteText(out_ / "evaluation.json", ToText(extra)));
+  SKERRY_RETURN_IF_ERROR(ReplaceText(out_ / "evaluation.json", ToText(extra)));
   SKERRY_ASSIGN_OR_RETURN(const RunReport report,
                           BuildReport({run_ / "events.jsonl"}, out_ / "evaluation.json"));
   SKERRY_RETURN_IF_ERROR(WriteReport(report, out_));

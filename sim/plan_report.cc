@@ -1,14 +1,13 @@
 #include "sim/plan_report.h"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "common/status.h"
+#include "model/file_io.h"
 #include "pipeline/plan/node_memory.h"
 #include "sim/plan_cohorts.h"
 #include "sim/plan_gantt.h"
@@ -348,11 +347,7 @@ absl::Status WritePlanPage(const PlanComparison& comparison, const std::string& 
     }
     page += "<h2>" + Escaped(shown.strategy) + "</h2>\n" + GanttSvg(shown, names);
   }
-  std::ofstream out(file, std::ios::binary | std::ios::trunc);
-  out << page;
-  out.flush();
-  if (!out) return Unavailable("%s: cannot be written", file);
-  return absl::OkStatus();
+  return ReplaceText(file, page);
 }
 
 }  // namespace skerry

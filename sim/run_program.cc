@@ -3,12 +3,12 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "common/share_line_program.h"
 #include "common/status.h"
 #include "coordinator/report.h"
+#include "model/file_io.h"
 #include "sim/chrome_trace.h"
 #include "sim/config_change.h"
 #include "sim/run_report.h"
@@ -139,13 +139,6 @@ absl::Status CompareWithCalm(const Scenario& scenario, const ScenarioRunOptions&
   return absl::OkStatus();
 }
 
-absl::Status WriteFile(const fs::path& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out << text;
-  out.flush();
-  return out ? absl::OkStatus() : Unavailable("%s: cannot be written", path.string());
-}
-
 std::string CommandOf(const RunScenarioOptions& options) {
   std::string command =
       absl::StrFormat("skerry-sim run %s --seed %d", options.scenario, options.seed);
@@ -155,15 +148,15 @@ std::string CommandOf(const RunScenarioOptions& options) {
 
 absl::Status WriteOutputs(const RunScenarioOptions& options, const RunPicture& picture) {
   if (!options.report.empty()) {
-    SKERRY_RETURN_IF_ERROR(WriteFile(options.report, RunReportHtml(picture)));
+    SKERRY_RETURN_IF_ERROR(ReplaceText(options.report, RunReportHtml(picture)));
   }
   if (options.out_dir.empty()) return absl::OkStatus();
   const fs::path out(options.out_dir);
   std::error_code error;
   fs::create_directories(out, error);
   if (error) return Unavailable("%s: %s", out.string(), error.message());
-  SKERRY_RETURN_IF_ERROR(WriteFile(out / "events.jsonl", EventLogOf(*picture.run)));
-  SKERRY_RETURN_IF_ERROR(WriteFile(out / "simulation.html", RunReportHtml(picture)));
+  SKERRY_RETURN_IF_ERROR(ReplaceText(out / "events.jsonl", EventLogOf(*picture.run)));
+  SKERRY_RETURN_IF_ERROR(ReplaceText(out / "simulation.html", RunReportHtml(picture)));
   return WriteReport(ReportOf(*picture.run), options.out_dir);
 }
 

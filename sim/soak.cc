@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "common/status.h"
+#include "model/file_io.h"
 #include "model/text_source.h"
 #include "sim/scenario.h"
 #include "sim/soak_leg.h"
@@ -23,13 +23,6 @@ constexpr int32_t kNodes = 7;  // three stages of two replicas, and a spare
 constexpr int64_t kStepsOfLeg = 1200;
 constexpr Duration kUndisturbedMax = Duration::Seconds(600);
 constexpr size_t kTextBytes = 6'000'000;
-
-absl::Status WriteFile(const fs::path& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out << text;
-  out.flush();
-  return out ? absl::OkStatus() : Unavailable("%s: cannot be written", path.string());
-}
 
 // The beginning of the text, in a file that every leg's shards are made of. Real text: of one that
 // is made up, learnt in leaps, any disturbance moves the loss by four percent either way.
@@ -46,7 +39,7 @@ absl::Status CutText(const std::string& from, const fs::path& to) {
     text += piece;
   }
   text.resize(std::min(text.size(), kTextBytes));
-  return WriteFile(to, text);
+  return ReplaceText(to, text);
 }
 
 // One region a process, all alike: near enough to train fast, far enough to be a network.

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "common/status.h"
+#include "model/file_io.h"
 #include "wire/config.h"
 
 namespace skerry {
@@ -101,7 +102,7 @@ absl::Status SoakProcesses::Start(Instant now) {
     }
   }
   const std::string config = options_.directory + "/run.toml";
-  std::ofstream(config) << FormatRunConfig(options_.run);
+  SKERRY_RETURN_IF_ERROR(ReplaceText(config, FormatRunConfig(options_.run)));
   const std::string program = options_.programs_dir + "/skerry-coordinator";
   SKERRY_RETURN_IF_ERROR(RunAndCapture({program, "init", RunDirectory(), "--config", config,
                                         "--shards", options_.shards})

@@ -318,8 +318,8 @@ TEST_CASE("On a full disk a report leaves the one before it as it was", "[coordi
   WaitFor(run.at / "run" / "status.json", "phase", *run.coordinator);
   run.Say({"report", run.Dir()});
   const std::string before = TextOf(run.at / "run" / "report.json");
-  fs::create_symlink("/dev/full", run.at / "run" / "report.json.new");
-  CHECK(Has(Refusal(run, "skerry-coordinator", {"report", run.Dir()}), "is the disk full?"));
+  fs::create_symlink("/dev/full", run.at / "run" / "report.json.partial");
+  CHECK(Has(Refusal(run, "skerry-coordinator", {"report", run.Dir()}), "make room and try again"));
   CHECK(TextOf(run.at / "run" / "report.json") == before);
   CHECK_FALSE(before.empty());
 }

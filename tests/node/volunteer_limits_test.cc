@@ -119,18 +119,6 @@ TEST_CASE("Limits: a day's bytes are counted over restarts, and begin anew at mi
   CHECK(WhyRest(limits, DayBudget(), 8, Minute(23)).empty());
 }
 
-TEST_CASE("A full disk leaves a file of the node's home as it was", "[node][error]") {
-  const LimitsFile file;
-  const fs::path at = fs::path(file.directory) / "bytes-today.txt";
-  REQUIRE(ReplaceFile(at, "7 400\n").ok());
-  fs::create_symlink("/dev/full", at.string() + ".new");
-  CHECK(ReplaceFile(at, "7 999\n").message().find("[SK-disk-write]") != std::string::npos);
-  CHECK_FALSE(fs::exists(at.string() + ".new"));
-  std::string kept;
-  std::getline(std::ifstream(at), kept);
-  CHECK(kept == "7 400");
-}
-
 TEST_CASE("Limits: a node that rests ends at the first interrupt", "[node][limits]") {
   const LimitsFile file;
   std::ofstream(file.directory + "/" + kPausedFile).flush();
