@@ -8,11 +8,10 @@ namespace {
 
 constexpr ErrorPage kPages[] = {
     {"SK-checkpoint-damaged", "a checkpoint cannot be used",
-     "A file of the checkpoint is missing or is not what its digest says: the disk lost it, or it "
-     "was copied in part.",
+     "A file of the checkpoint is missing or is not what its digest says: the disk lost it, or "
+     "it was copied in part.",
      "skerry-coordinator checkpoints DIR --verify lists those that are whole; name one of them "
-     "with "
-     "--checkpoint."},
+     "with --checkpoint."},
     {"SK-checkpoint-fit", "the configuration does not fit the checkpoint",
      "A run that begins with a checkpoint keeps its [model]; [outer] inner_steps must divide the "
      "steps that the checkpoint holds, and [run] steps must be more than these.",
@@ -22,8 +21,7 @@ constexpr ErrorPage kPages[] = {
      "Wait for the event 'checkpoint', or set every_rounds and begin again."},
     {"SK-config", "the configuration is not valid",
      "The file and line are in the message, with what is wanted there. Unknown keys, wrong types "
-     "and "
-     "numbers without the unit they need are errors, so that a slip does not go unnoticed.",
+     "and numbers without the unit they need are errors, so that a slip does not go unnoticed.",
      "Correct that line; skerry-coordinator config check FILE shows what the whole file means."},
     {"SK-config-file", "a file that was named cannot be read",
      "It is not there, or this user may not read it.", "Check the path and its rights."},
@@ -32,13 +30,12 @@ constexpr ErrorPage kPages[] = {
      "Choose another: --dashboard 127.0.0.1:7790, or --dashboard none."},
     {"SK-data-damaged", "training data is damaged",
      "A shard is not what the index says: its digest, its size or a token in it differs. A copy "
-     "was "
-     "cut off, or a disk changed it.",
+     "was cut off, or a disk changed it.",
      "Prepare the data again with skerry-coordinator data prepare. A node: remove shards/ in its "
      "home; it fetches them again."},
     {"SK-data-exists", "there is a data set in that directory, or half of one",
-     "data prepare writes only where there is none. It goes on with half of one only if inputs and "
-     "options are what they were.",
+     "data prepare writes only where there is none. It goes on with half of one only if inputs "
+     "and options are what they were.",
      "Choose another --out, or remove the old one yourself."},
     {"SK-data-model", "data and model do not fit",
      "The data has fewer windows than one, or a larger vocabulary than [model] vocab.",
@@ -47,42 +44,39 @@ constexpr ErrorPage kPages[] = {
      "A coordinator that stands by must have the very data that the run was begun with.",
      "Copy data/ from the directory of the coordinator that served it first."},
     {"SK-data-text", "the text cannot be read",
-     "It is not there, is a directory or a device, more than one was given where one is wanted, or "
-     "it is no text but Parquet, a picture, an archive.",
+     "It is not there, is a directory or a device, more than one was given where one is wanted, "
+     "or it is no text but Parquet, a picture, an archive.",
      "Give text or JSON lines, plain, .gz or .zst; convert what is something else, or leave it "
      "out."},
     {"SK-disk-full", "the disk is full",
      "The journal could not be written. Nothing is accepted that could not be journalled, so "
-     "nothing "
-     "is lost.",
+     "nothing is lost.",
      "Make room. A coordinator that serves goes on by itself; else start it again."},
     {"SK-disk-write", "a file cannot be written or created",
      "The directory is missing, belongs to another user, is read-only, or the disk is full; the "
      "message ends with what the system says.",
-     "Give this user the right to write there, make room, or choose another directory (--home for "
-     "a "
-     "node)."},
+     "Give this user the right to write there, make room, or choose another directory (--home "
+     "for a node)."},
     {"SK-explain-nothing", "there is nothing to explain yet",
      "The event log has no such step or round: the run has not come so far, or the number is "
      "wrong.",
      "Leave the number out: then the newest is explained."},
     {"SK-gpu-failed", "the GPU has failed, and there is nothing else to train on",
      "What the message says came from the driver: the GPU is off the bus, its memory is damaged, "
-     "or "
-     "a kernel went wrong. With join --devices all, or a list, a node goes on without it.",
+     "or a kernel went wrong. With join --devices all, or a list, a node goes on without it.",
      "dmesg and nvidia-smi say more; start the node again to try the GPU again."},
     {"SK-home-in-use", "another node lives in this home",
      "Two processes with one identity would be taken for one that lies. The message names the "
      "other.",
      "End it, or give this one a home of its own: skerry-node join TICKET --home DIR."},
     {"SK-journal-contradicts", "the journal contradicts itself",
-     "audit found a sample, contribution or round that counts twice or not at all; the lines above "
-     "name the records. That is a fault of the software or of the disk.",
+     "audit found a sample, contribution or round that counts twice or not at all; the lines "
+     "above name the records. That is a fault of the software or of the disk.",
      "Keep the journal and tell the developers; a run can be begun anew from a checkpoint."},
     {"SK-journal-damaged", "the journal is damaged",
      "A disk changed or lost what was written; each record carries a digest of all before it.",
-     "Restore the file from a copy. If there is none: end the nodes, then skerry-coordinator mend "
-     "DIR cuts it at the last whole record."},
+     "Restore the file from a copy. If there is none: end the nodes, then skerry-coordinator "
+     "mend DIR cuts it at the last whole record."},
     {"SK-journal-version", "the journal is of another version of Skerry",
      "This program reads one version of the journal, and the file has another.",
      "Use the version of Skerry that began the run."},
@@ -103,8 +97,7 @@ constexpr ErrorPage kPages[] = {
      "Choose another: --metrics 127.0.0.1:9465, or leave it out."},
     {"SK-model-write", "the model cannot be put together",
      "A stage gave another number of bytes than its layers have: versions of Skerry that do not "
-     "fit, "
-     "or a replica that is wrong.",
+     "fit, or a replica that is wrong.",
      "skerry-coordinator serve DIR tries again with another replica."},
     {"SK-node-away", "no node runs here",
      "What is asked for can only be answered by a running node of this home.",
@@ -112,17 +105,16 @@ constexpr ErrorPage kPages[] = {
     {"SK-node-out", "the run does not take this node",
      "Its operator denied it by name, or it was put out for what it did: results or digests that "
      "others could not confirm.",
-     "Ask the operator: skerry-coordinator evidence DIR NODE shows what the journal holds against "
-     "it, skerry-coordinator admit DIR NODE lets it in again."},
+     "Ask the operator: skerry-coordinator evidence DIR NODE shows what the journal holds "
+     "against it, skerry-coordinator admit DIR NODE lets it in again."},
     {"SK-node-unlisted", "the run takes only nodes that its operator listed",
      "Its policy is 'listed'; a ticket alone does not do.",
      "Send the operator the name in the message; they run skerry-coordinator admit DIR NAME."},
     {"SK-order-unread", "a line of orders.jsonl is no order",
      "Something else than the commands of skerry-coordinator wrote there, or a disk changed it. "
-     "The "
-     "line is skipped; all others are obeyed.",
-     "Give the order again by its command: skerry-coordinator pause DIR, admit DIR NODE and so on. "
-     "The line may be taken out of the file when nobody serves the run."},
+     "The line is skipped; all others are obeyed.",
+     "Give the order again by its command: skerry-coordinator pause DIR, admit DIR NODE and so "
+     "on. The line may be taken out of the file when nobody serves the run."},
     {"SK-order-void", "the order changed nothing",
      "The run is not in a state in which it could be obeyed; the message says why: it is not "
      "paused, it keeps no checkpoints, it has not begun, or it is nearly over.",
@@ -182,8 +174,8 @@ constexpr ErrorPage kPages[] = {
     {"SK-ticket-lifetime", "the lifetime is not understood",
      "Wanted is a number with s, m, h or d.", "--expires 24h"},
     {"SK-ticket-mistyped", "the ticket is mistyped or cut off",
-     "A ticket is one long word that begins with skerry1- and carries a checksum; mails and chats "
-     "break it.",
+     "A ticket is one long word that begins with skerry1- and carries a checksum; mails and "
+     "chats break it.",
      "Copy it again, whole and alone."},
     {"SK-ticket-other-run", "the ticket is for another run or coordinator",
      "A coordinator takes only tickets that it made for the run it serves.",
@@ -202,8 +194,8 @@ constexpr ErrorPage kPages[] = {
      "The server is away, slow or refuses; it sent other bytes than were asked for; it leads "
      "elsewhere, which is not followed; or the address is none. The message names the address.",
      "Try the address with another program, curl for one. Of s3:// the environment has the keys: "
-     "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, and AWS_ENDPOINT_URL for storage that "
-     "is not Amazon's. A node goes on with the coordinator's copy."},
+     "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, and AWS_ENDPOINT_URL for storage "
+     "that is not Amazon's. A node goes on with the coordinator's copy."},
 };
 
 std::string Wrapped(const std::string& text, size_t indent) {
@@ -259,9 +251,9 @@ std::string PageText(const ErrorPage& page) {
 
 std::string PagesMarkdown() {
   std::string text =
-      "# Errors\n\nEvery message that a user meets ends with a code in brackets. `skerry-node help "
-      "CODE`, `skerry-coordinator help CODE` and\n`skerry-sim help CODE` show its page. Made from "
-      "`common/error_pages.cc` by `skerry-coordinator help --pages`.\n";
+      "# Errors\n\nEvery message that a user meets ends with a code in brackets. `skerry-node "
+      "help CODE`, `skerry-coordinator help CODE` and\n`skerry-sim help CODE` show its page. "
+      "Made from `common/error_pages.cc` by `skerry-coordinator help --pages`.\n";
   for (const ErrorPage& page : kPages) {
     text += std::string("\n## ") + page.code + "\n\n**" + page.title + ".** " + page.cause +
             "\n\n*What to do:* " + page.action + "\n";
