@@ -24,9 +24,8 @@ TEST_CASE("Of what stages of one replica train without a coordinator every step 
     if (steps < 50) return simulation.At(now + Duration::Millis(100), watch);
     simulation.CrashAt(now, VirtualRun::coordinator());
     simulation.StartAt(now + Duration::Seconds(away_s), VirtualRun::coordinator());
-    simulation.At(now + Duration::Seconds(away_s + 3), [&](Simulation&) {
-      missed = run.checkers().state().losses.size() - steps;
-    });
+    simulation.At(now + Duration::Seconds(away_s + 3),
+                  [&](Simulation&) { missed = run.checkers().state().losses.size() - steps; });
   };
   run.simulation().At(Instant() + Duration::Seconds(1), watch);
   CheckSound(run, run.Run());
