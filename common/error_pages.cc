@@ -142,7 +142,9 @@ constexpr ErrorPage kPages[] = {
      "Ask the operator of the run."},
     {"SK-run-changed", "run.toml was changed after the run began",
      "A run keeps the configuration that the first record of its journal was written under.",
-     "Change it back, or make another run: skerry-coordinator init."},
+     "Change it back, or make another run. With more steps, another rate or codec it may go on "
+     "from "
+     "the newest checkpoint of this one: skerry-coordinator init NEW --from DIR --config FILE."},
     {"SK-run-exists", "the directory holds a run already", "init makes a new directory only.",
      "Choose another; to go on with the run there: skerry-coordinator serve DIR."},
     {"SK-run-full", "the run takes no more nodes",
