@@ -1,5 +1,7 @@
 // What befalls a run that is served for long: it moves, it is looked at again.
 
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 
 #include "bench/siege/program_run.h"
@@ -87,5 +89,26 @@ TEST_CASE("A trace that comes to nothing leaves the one before it as it was",
   CHECK(Has(TextOf(log), "--from-step 9 is after --to-step 8"));
   CHECK(Try(log, {"trace", name, "--out", name + "/nowhere/trace.json"}) == "exit code 1");
   CHECK(Has(TextOf(log), "No such file or directory"));
+  fs::remove_all(at);
+}
+
+TEST_CASE("Where too little text is there to hold any out that is said, and how to read a pipe",
+          "[coordinator]") {
+  std::string name = (fs::temp_directory_path() / "skerry-data-XXXXXX").string();
+  REQUIRE(mkdtemp(name.data()) != nullptr);
+  const fs::path at = name;
+  fs::create_directory(at / "texts");
+  for (int i = 0; i < 2000; ++i) std::ofstream(at / "texts/one.txt", std::ios::app) << "a line\n";
+  const auto prepare = [&](const std::string& text, const std::string& out) {
+    return Try((at / out).string() + ".log",
+               {"data", "prepare", (at / text).string(), "--out", (at / out).string()});
+  };
+  CHECK(prepare("texts", "all") == "exit code 0");
+  CHECK(Has(TextOf(at / "all.log"), "too little text to hold any out"));
+  CHECK(prepare("texts/one.txt", "one") == "exit code 0");
+  CHECK_FALSE(Has(TextOf(at / "one.log"), "too little text"));
+  REQUIRE(mkfifo((at / "pipe").c_str(), 0600) == 0);
+  CHECK(prepare("pipe", "none") == "exit code 1");
+  CHECK(Has(TextOf(at / "none.log"), "a pipe is read as -"));
   fs::remove_all(at);
 }
