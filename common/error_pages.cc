@@ -77,6 +77,14 @@ constexpr ErrorPage kPages[] = {
      "A disk changed or lost what was written; each record carries a digest of all before it.",
      "Restore the file from a copy. If there is none: end the nodes, then skerry-coordinator "
      "mend DIR cuts it at the last whole record."},
+    {"SK-journal-older", "the journal is older than what the nodes hold",
+     "Nodes have gone on by plans or rounds that this journal does not know: the run's directory "
+     "or database was restored from an older copy, or the journal was cut by mend. Going on by it "
+     "would drop what the nodes have learnt since, so nothing was sent to them: they keep it and "
+     "wait.",
+     "Serve the newest copy that there is. If there is none: end the nodes, serve, and start them "
+     "again; the run goes back to the newest checkpoint that this journal knows. One node alone "
+     "that says so may lie: skerry-coordinator deny DIR NODE."},
     {"SK-journal-version", "the journal is of another version of Skerry",
      "This program reads one version of the journal, and the file has another.",
      "Use the version of Skerry that began the run."},
@@ -125,7 +133,9 @@ constexpr ErrorPage kPages[] = {
      "Ask the operator of the run."},
     {"SK-run-changed", "run.toml was changed after the run began",
      "A run keeps the configuration that the first record of its journal was written under.",
-     "Change it back, or make another run: skerry-coordinator init."},
+     "Change it back, or make another run. With more steps, another rate or codec it may go on "
+     "from "
+     "the newest checkpoint of this one: skerry-coordinator init NEW --from DIR --config FILE."},
     {"SK-run-exists", "the directory holds a run already", "init makes a new directory only.",
      "Choose another; to go on with the run there: skerry-coordinator serve DIR."},
     {"SK-run-full", "the run takes no more nodes",

@@ -113,6 +113,7 @@ void CoordinatorActor::OnMessage(Context& context, const NodeId& from, const Mes
   if (known != state_.nodes.end()) {
     heard_[from] = context.now();
     const bool leaves = std::holds_alternative<skerry::Leave>(message);
+    if (ahead_.contains(from) && !arrives && !leaves) return void(++refused_);
     if (!known->second.alive && !arrives && !leaves) HeardFromGone(context, from, message);
   }
   std::visit([&](const auto& m) { On(context, from, m); }, message);
@@ -136,6 +137,7 @@ void CoordinatorActor::OnTimer(Context& context, TimerId timer) {
   }
   duty_timer_ = context.StartTimer(Duration::Seconds(options_.config.heartbeat_s));
   WatchForSilence(context);
+  if (!stopping_) TendAhead(context);
   if (stopping_) return;
   HangUpOnDismissed(context);
   TestAgain(context);

@@ -77,8 +77,7 @@ class CoordinatorActor final : public Actor {
   void NameHolders(Context& context, const NodeId& from, const ObjectRequest& request);
   void On(Context& context, const NodeId& from, const Reachability& message);  // ops_reach.cc
   void On(Context& context, const NodeId& from, const Acquaint& message);      // ops_acquaint.cc
-  // ops_training.cc
-  void On(Context& context, const NodeId& from, const StepReport& message);
+  void On(Context& context, const NodeId& from, const StepReport& message);    // ops_training.cc
   void On(Context& context, const NodeId& from, const DeltaHeld& message);
   void On(Context& context, const NodeId& from, const SumsHeld& message);
   void On(Context& context, const NodeId& from, const RoundApplied& message);
@@ -112,8 +111,7 @@ class CoordinatorActor final : public Actor {
   void Record(Context& context, std::string record);
   void Settle();
   void Admit(Context& context, const NodeId& from, const Hello& hello);
-  // ops_admission.cc
-  struct Verdict;
+  struct Verdict;  // ops_admission.cc
   Verdict Judge(const NodeId& from, const Hello& hello) const;
   void Refuse(Context& context, const NodeId& node, const std::string& why, bool waits = false);
   void Ask(Context& context, const NodeId& from, const Hello& hello, const std::string& ticket);
@@ -121,8 +119,7 @@ class CoordinatorActor final : public Actor {
   void HangUpOnDismissed(Context& context);
   void PutOut(Context& context, const NodeId& node, const std::string& why);
   nlohmann::json RefusalsJson() const;
-  // ops_orders.cc
-  std::string ObeyOfRun(Context& context, const AdmissionOrder& order);
+  std::string ObeyOfRun(Context& context, const AdmissionOrder& order);  // ops_orders.cc
   std::string PauseAhead(Context& context, const std::string& why);
   void TellPause(Context& context, const NodeId& node) const;
   void GoOn(Context& context);
@@ -139,6 +136,8 @@ class CoordinatorActor final : public Actor {
   bool TakePlace(const NodeId& node);
   void Activate(Context& context, const NodeId& node);
   void FillPlaces(Context& context);
+  bool IsAhead(const Hello& hello) const;  // ops_ahead.cc
+  void TendAhead(Context& context);
   // ops_acquaint.cc
   void SendPeers(Context& context, const NodeId& to);
   void PeersChanged(Context& context, const NodeId& node);
@@ -306,6 +305,7 @@ class CoordinatorActor final : public Actor {
   std::deque<NodeId> reserve_;               // greeted, first come first
   std::map<NodeId, Hello> asking_;           // of this life: waiting for the operator
   std::map<NodeId, Instant> dismissed_;      // told why, not hung up on yet
+  std::map<NodeId, Hello> ahead_;            // hold what this journal does not know
   std::map<std::string, int64_t> refusals_;  // of this life, by reason
 
   ProbeSchedule probes_;
@@ -374,10 +374,10 @@ class CoordinatorActor final : public Actor {
   struct Writing;
   std::shared_ptr<Writing> writing_;
   JobId planning_job_ = 0, choosing_job_ = 0, replanning_job_ = 0, writing_job_ = 0;
+  JobId keeping_job_ = 0, starting_job_ = 0;
   std::shared_ptr<Checkpointing> checkpointing_;
   int64_t checkpoint_margin_ = 0;  // rounds to wait longer: the last one was asked for too late
   std::optional<Instant> checkpoint_made_;  // the last, of this life
-  JobId keeping_job_ = 0, starting_job_ = 0;
   struct Starting;  // a plan that begins with a checkpoint, until its states are put together
   std::shared_ptr<Starting> starting_;
   std::set<int32_t> not_remade_;  // stages whose neighbours could not give them

@@ -87,6 +87,12 @@ absl::Status PrepareData(const PrepareRequest& request) {
   std::printf("%s: %lld training and %lld validation tokens\n", request.out.c_str(),
               static_cast<long long>(prepared->train_tokens),
               static_cast<long long>(prepared->validation_tokens));
+  if (prepared->validation_tokens == 0 && request.validation_share > 0) {
+    std::fprintf(stderr,
+                 "note: there is too little text to hold any out (whole pieces are, of some %d "
+                 "KiB), so no loss on held-out text will be known\n",
+                 static_cast<int>(kPieceBytes >> 10));
+  }
   const auto all = static_cast<double>(prepared->train_tokens + prepared->validation_tokens);
   for (const PreparedSource& source : prepared->sources) {
     std::printf("  %5.1f %% %s, %.2f times\n", 100 * static_cast<double>(source.tokens) / all,

@@ -33,6 +33,23 @@ constexpr int64_t kLargeProbeBytesMax = 4 << 20;
 constexpr Duration kGatherPatience = Duration::Seconds(120);
 constexpr size_t kUnmeasuredShare = 10;
 
+// Several, and none was heard after `since`.
+bool AreSilent(const std::map<NodeId, Instant>& heard, const std::vector<NodeId>& nodes,
+               Instant since) {
+  return nodes.size() > 1 && std::all_of(nodes.begin(), nodes.end(), [&](const NodeId& node) {
+           const auto at = heard.find(node);
+           return at == heard.end() || at->second < since;
+         });
+}
+
+void EmitNobodyHeard(Context& context) {
+  context.Event(
+      "nobody_heard",
+      EventFields({{"why",
+                    "no node is heard: this machine's line may be cut, or they are all gone. "
+                    "Nobody is taken for dead until somebody is heard"}}));
+}
+
 }  // namespace
 
 std::vector<NodeId> CoordinatorActor::LiveNodes() const {
@@ -52,9 +69,24 @@ void CoordinatorActor::WatchForSilence(Context& context) {
   for (auto& [node, heard] : heard_) {
     heard = std::min(was_away ? heard + away : heard, context.now());
   }
+  // All at once: it is this machine's line that is cut, and they hold what they have learnt. If
+  // not, there is nobody to go on with. In heard_ this machine stands with when it last heard
+  // nobody.
+  const Duration least = std::max(patience / 2, Duration::Seconds(3 * options_.config.heartbeat_s));
+  const auto deaf = heard_.find(context.self());
+  if (state_.plan && state_.lost.empty() && !state_.exported &&
+      AreSilent(heard_, LiveNodes(), context.now() - least)) {
+    if (deaf == heard_.end() || context.now() - deaf->second > patience * 2)
+      EmitNobodyHeard(context);
+    heard_[context.self()] = context.now();
+    return;
+  }
   for (const NodeId& node : LiveNodes()) {
     // A coordinator that just came back gives everybody the full time anew (OnStart sets heard_).
-    const Duration silent = context.now() - heard_[node];
+    // One that heard nobody does, too, and as much again to find the way back.
+    const bool was_deaf = deaf != heard_.end();
+    const Instant heard = was_deaf ? std::max(heard_[node], deaf->second + patience) : heard_[node];
+    const Duration silent = context.now() - heard;
     if (silent <= patience) {
       awaited_.erase(node);
     } else if (silent > patience * kAwaitedPatience || !MustAwait(context, node)) {

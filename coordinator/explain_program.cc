@@ -1,6 +1,8 @@
 #include "coordinator/explain_program.h"
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -45,19 +47,45 @@ struct TraceOptions {
   TraceWindow window;
 };
 
+// Where a trace is written until it is whole, so that none replaces one that is there; a device or
+// pipe is written at once.
+struct TraceFile {
+  fs::path to, partial;
+  std::ofstream out;
+};
+
+absl::StatusOr<std::unique_ptr<TraceFile>> OpenTraceFile(const std::string& path) {
+  auto file = std::make_unique<TraceFile>();
+  std::error_code none;
+  file->to = fs::exists(path, none) ? fs::canonical(path, none) : fs::path(path);
+  file->partial = file->to;
+  if (!fs::exists(path, none) || fs::is_regular_file(path, none)) file->partial += ".partial";
+  errno = 0;
+  file->out.open(file->partial, std::ios::binary | std::ios::trunc);
+  if (file->out) return file;
+  return Unavailable("%s: cannot be written: %s [SK-disk-write]", path, std::strerror(errno));
+}
+
 absl::Status Trace(const TraceOptions& options) {
+  if (options.window.first_step > options.window.last_step) {
+    return InvalidArgument("--from-step %d is after --to-step %d", options.window.first_step,
+                           options.window.last_step);
+  }
   SKERRY_ASSIGN_OR_RETURN(const fs::path log, EventLogOf(options.directory));
   std::ifstream in(log, std::ios::binary);
   if (!in) return Unavailable("%s: cannot be read [SK-config-file]", log.string());
-  std::ofstream file;
-  const bool is_piped = options.out == "-";
-  if (!is_piped) file.open(options.out, std::ios::binary | std::ios::trunc);
+  std::unique_ptr<TraceFile> file;
+  if (options.out != "-") {
+    SKERRY_ASSIGN_OR_RETURN(file, OpenTraceFile(options.out));
+  }
   std::error_code none;
   const auto size = static_cast<int64_t>(fs::file_size(log, none));
   ShareLine line("reading the events");
-  const auto steps = WriteRunTrace(in, options.window, is_piped ? std::cout : file,
+  const auto steps = WriteRunTrace(in, options.window, file ? file->out : std::cout,
                                    [&](int64_t read) { line.Show(read, size); });
   line.End();
+  const bool is_apart = file && file->partial != file->to;
+  if (is_apart && (!steps.ok() || *steps == 0)) fs::remove(file->partial, none);
   if (!steps.ok()) {
     const bool is_of_log = absl::IsInvalidArgument(steps.status());
     return Annotate(steps.status(), is_of_log ? log.string() : options.out);
@@ -68,7 +96,10 @@ absl::Status Trace(const TraceOptions& options) {
         "[SK-explain-nothing]",
         log.string());
   }
-  if (!is_piped) {
+  std::error_code error;
+  if (is_apart) fs::rename(file->partial, file->to, error);
+  if (error) return Unavailable("%s: %s [SK-disk-write]", options.out, error.message());
+  if (file) {
     std::cerr << *steps << " steps in " << options.out
               << "; open it in https://ui.perfetto.dev or chrome://tracing\n";
   }

@@ -51,12 +51,12 @@ void SayStageLost(const std::string& fields) {
 // How much an event is worth to who reads a log.
 LogSeverity SeverityOf(const std::string& kind) {
   static const std::set<std::string> kWarnings = {
-      "absent",         "checkpoint_damaged", "checkpoint_failed", "dead",
-      "detour",         "digest_mismatch",    "false_sum",         "handover_failed",
-      "no_plan",        "screened",           "stage_lost",        "stage_not_remade",
-      "state_mismatch", "statistics_refused", "sum_accused",       "sum_disputed",
-      "work_disputed",  "work_doubted",       "sum_not_shown",     "unreachable",
-      "odd_sizes",      "sizes_disputed"};
+      "absent",           "checkpoint_damaged", "checkpoint_failed",  "dead",
+      "detour",           "digest_mismatch",    "false_sum",          "handover_failed",
+      "no_plan",          "nobody_heard",       "screened",           "stage_lost",
+      "stage_not_remade", "state_mismatch",     "statistics_refused", "sum_accused",
+      "sum_disputed",     "work_disputed",      "work_doubted",       "sum_not_shown",
+      "unreachable",      "odd_sizes",          "sizes_disputed"};
   static const std::set<std::string> kOften = {"applied", "link", "round", "step"};
   if (Stops(kind)) return LogSeverity::kError;
   if (kWarnings.contains(kind)) return LogSeverity::kWarn;
@@ -85,6 +85,9 @@ void LogEvent(const std::string& kind, const std::string& fields) {
     Put(stderr, "skerry-coordinator: " + kind + " " + fields);
   } else if (kind == "left" || kind == "dead") {
     SayWhyLeft(kind, fields);
+  } else if (kind == "nobody_heard") {
+    const auto event = nlohmann::json::parse("{" + fields + "}", nullptr, false);
+    Put(stdout, event.is_object() ? event.value("why", kind) : kind);
   } else if (kind == "stage_lost") {
     SayStageLost(fields);
   }

@@ -82,6 +82,11 @@ void CoordinatorActor::On(Context& context, const NodeId& from, const Hello& mes
 void CoordinatorActor::Greet(Context& context, const NodeId& node, const Hello& hello,
                              bool peers_changed) {
   context.ConnectPeer(node, "");
+  ahead_.erase(node);
+  if (IsAhead(hello)) {
+    greeted_.erase(node);
+    return void(ahead_.emplace(node, hello));
+  }
   greeted_.insert(node);
   dismissed_.erase(node);
   // Whoever has heard that all is lost has dropped what it held.

@@ -10,11 +10,13 @@
 #include "absl/strings/str_join.h"
 #include "common/share_line_program.h"
 #include "common/status.h"
+#include "coordinator/changed_config_program.h"
 #include "coordinator/checkpoint_program.h"
 #include "coordinator/journal_rescue.h"
 #include "coordinator/journal_store.h"
 #include "coordinator/record_json.h"
 #include "coordinator/snapshot_file.h"
+#include "model/file_io.h"
 #include "wire/config.h"
 #include "wire/ticket.h"
 
@@ -35,10 +37,14 @@ absl::Status MayStillChange(const std::string& path, Journal& journal, const Run
         journal.Read([&](const std::string& record) { state.Apply(record).IgnoreError(); }));
   }
   if (!state.resumed || state.checkpoints.size() != 1) {
+    SKERRY_ASSIGN_OR_RETURN(const std::string began_with, journal.Fact("config"));
+    std::ifstream events(RunDirectory{path}.File("events.jsonl"));
+    const std::string changed = WhatChanged(events, began_with, config);
     return FailedPrecondition(
-        "%s was changed after the run began: its journal has records of another configuration; "
-        "change it back, or make another run with skerry-coordinator init [SK-run-changed]",
-        file);
+        "%s was changed after the run began: its journal has records of another configuration%s; "
+        "change it back, or make another run: skerry-coordinator init NEW --from %s --config FILE "
+        "goes on from its newest checkpoint [SK-run-changed]",
+        file, changed.empty() ? "" : " (" + changed + ")", path);
   }
   const CheckpointRecord& begun = state.checkpoints.begin()->second;
   SKERRY_ASSIGN_OR_RETURN(const Checkpoint with, ChooseCheckpoint(path, begun.generation));
@@ -182,6 +188,19 @@ absl::StatusOr<std::string> AnnouncedEndpoints(const JournalStore& store) {
 }
 
 }  // namespace
+
+absl::StatusOr<std::string> NoteEndpoint(const OpenedRun& run, const std::string& endpoint) {
+  const std::string file = run.directory.File("endpoint");
+  std::string before;
+  std::ifstream in(file);
+  std::getline(in, before);
+  SKERRY_RETURN_IF_ERROR(WriteFileAtomically(file, endpoint + "\n"));
+  if (before.empty() || before == endpoint || run.store.postgres) return std::string();
+  return absl::StrFormat(
+      "note: this run was served at %s, and its nodes and tickets look for it there only; serve it "
+      "there (--bind, --advertise), or have each node join by a new ticket",
+      before);
+}
 
 absl::StatusOr<std::string> EndpointForTickets(const RunDirectory& directory,
                                                const std::string& advertised) {

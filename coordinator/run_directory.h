@@ -93,6 +93,10 @@ absl::Status ReadJournal(const RunDirectory& directory,
 // FailedPrecondition while a coordinator serves.
 absl::StatusOr<std::string> MendJournal(const std::string& directory);
 
+// Writes DIR/endpoint. If nodes that know another from before would not find this one: a line that
+// says so.
+absl::StatusOr<std::string> NoteEndpoint(const OpenedRun& run, const std::string& endpoint);
+
 // Where nodes reach the coordinator: `advertised`, else what `serve` noted, in DIR/endpoint or, for
 // all coordinators of a run in PostgreSQL, there. Several are separated by commas.
 // FailedPrecondition if that names no machine ("tcp://0.0.0.0:7700") or was never noted.

@@ -323,10 +323,10 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
   SKERRY_RETURN_IF_ERROR(OpenLoop(serving));
   const std::string reached =
       options.advertise.empty() ? serving.loop->endpoint() : options.advertise;
-  SKERRY_RETURN_IF_ERROR(
-      WriteFileAtomically(serving.run.directory.File("endpoint"), reached + "\n"));
+  SKERRY_ASSIGN_OR_RETURN(const std::string moved, NoteEndpoint(serving.run, reached));
   SKERRY_RETURN_IF_ERROR(serving.seat->Take(reached, serving.shards->names()));
   SKERRY_RETURN_IF_ERROR(MakeActor(serving));
+  if (!moved.empty() && !serving.actor->state().nodes.empty()) LogLine(moved);
   if (serving.seat->epoch() > 0) serving.loop->Lead(serving.seat->epoch());
   serving.seat->OnEndpoints([&serving] {
     serving.loop->Post([&serving](Context& context) {

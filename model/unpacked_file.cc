@@ -148,7 +148,8 @@ absl::StatusOr<UnpackedFile> UnpackedFile::Open(const std::string& path) {
     return NotFound("%s: cannot open: %s [SK-data-text]", path, ErrnoText());
   }
   if (!S_ISREG(facts.st_mode))
-    return InvalidArgument("%s: not a regular file [SK-data-text]", path);
+    return InvalidArgument(
+        "%s: not a regular file; a pipe is read as -, standard input [SK-data-text]", path);
   state->path = path;
   state->file_bytes = facts.st_size;
   // Zeroing a large piece would take longer than reading a small file.

@@ -37,10 +37,10 @@ class CoordinatorSilence {
   }
   // 0 where that is nothing to wonder about: spares hear nothing for long.
   double SilentFor(Instant now, const NodeLook& look) const {
-    const bool waits =
-        look.phase == Phase::kWaitingForRound || look.phase == Phase::kWaitingForPeers;
+    const bool works = look.phase == Phase::kTraining || look.phase == Phase::kWaitingForRound ||
+                       look.phase == Phase::kWaitingForPeers;
     const double seconds = (now - heard_).seconds();
-    return waits && seconds > std::max(kNewsS, 4 * look.heartbeat_s) ? seconds : 0;
+    return works && seconds > std::max(kNewsS, 4 * look.heartbeat_s) ? seconds : 0;
   }
 
  private:

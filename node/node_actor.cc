@@ -12,9 +12,12 @@
 namespace skerry {
 namespace {
 
-// Reports of as many steps may be lost with a coordinator as others can be behind.
+// Reports of as many steps may be lost with a coordinator as others can be behind; where no stage
+// has rounds nobody waits for it, and it may have been away for long.
 size_t ReportsKept(const RunConfig& config) {
-  return static_cast<size_t>(RoundClock(config).StepsBehind() + 1);
+  constexpr int32_t kLossesKept = 65'536;
+  const int64_t steps = kLossesKept / config.pipeline.microbatches_per_step;
+  return static_cast<size_t>(std::max<int64_t>(steps, RoundClock(config).StepsBehind() + 1));
 }
 
 // What a peer sent under a plan from before the run went back to a checkpoint.

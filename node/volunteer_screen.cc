@@ -112,6 +112,12 @@ std::string Row(const char* name, const std::string& text) {
   return absl::StrFormat("  %-11s %s", name, text);
 }
 
+std::string SilenceText(const VolunteerView& view) {
+  if (view.coordinator_silent_s <= 0) return "";
+  return absl::StrFormat(" (the coordinator has said nothing for %.0f s)",
+                         view.coordinator_silent_s);
+}
+
 }  // namespace
 
 std::string PhaseText(const VolunteerView& view) {
@@ -131,7 +137,7 @@ std::string PhaseText(const VolunteerView& view) {
     case Phase::kTraining:
     case Phase::kWaitingForRound:
     case Phase::kWaitingForPeers:
-      return "trains";
+      return "trains" + (look.waiting_for.empty() ? SilenceText(view) : "");
     case Phase::kFinished:
       return "has finished; the coordinator collects the model";
     case Phase::kStandby:
@@ -144,13 +150,7 @@ std::string PhaseText(const VolunteerView& view) {
 
 std::string WaitText(const VolunteerView& view) {
   if (!view.resting.empty()) return "";
-  if (!view.look.waiting_for.empty()) {
-    return view.look.waiting_for +
-           (view.coordinator_silent_s > 0
-                ? absl::StrFormat(" (the coordinator has said nothing for %.0f s)",
-                                  view.coordinator_silent_s)
-                : "");
-  }
+  if (!view.look.waiting_for.empty()) return view.look.waiting_for + SilenceText(view);
   if (view.look.phase == Phase::kWaitingForPlan) return "the plan";
   if (view.look.phase == Phase::kStandby) return "a free place";
   if (view.look.awaits_approval) return "the operator's approval";

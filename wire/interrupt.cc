@@ -26,6 +26,11 @@ void OnSignal(int) {
   if (const Bell* bell = watched.load()) bell->Ring();
 }
 
+// A terminal that closes says so more than once: the kernel, and the shell. Nobody is impatient.
+void OnHangUp(int signal) {
+  if (!has_begun.load() || interrupts.load() == 0) OnSignal(signal);
+}
+
 }  // namespace
 
 void CatchInterrupts() {
@@ -35,6 +40,11 @@ void CatchInterrupts() {
   action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  struct sigaction hang_up {};
+  sigaction(SIGHUP, nullptr, &hang_up);
+  if (hang_up.sa_handler == SIG_IGN) return;  // nohup
+  action.sa_handler = OnHangUp;
+  sigaction(SIGHUP, &action, nullptr);
 }
 
 bool WasInterrupted() {

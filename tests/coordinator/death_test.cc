@@ -50,6 +50,25 @@ TEST_CASE("A node silent for node_silent_s is dead: a new plan without it, for a
   CHECK(run.Fold() == run.state());
 }
 
+TEST_CASE("Where nobody is heard nobody is taken for dead, and all have time to come back",
+          "[coordinator]") {
+  ServedRun run;
+  run.Gather();
+  for (int i = 0; i < 4; ++i) run.From(i, Beat(Phase::kTraining));
+  run.Pass(300);
+  CHECK(run.CountEvents("dead") == 0);
+  CHECK(run.CountEvents("nobody_heard") == 1);
+  const NodeId silent = run.Live(1)[0];
+  PassWithout(run, silent, 15);
+  CHECK(run.CountEvents("dead") == 0);
+  PassWithout(run, silent, 10);
+  CHECK(run.CountEvents("dead") == 1);
+  CHECK(run.LastEvent("dead")["node"] == silent.Short());
+  run.Pass(300);
+  CHECK(run.CountEvents("dead") == 1);
+  CHECK(run.CountEvents("nobody_heard") == 2);
+}
+
 TEST_CASE("A coordinator that was stopped for a minute takes nobody for silent, but looks again",
           "[coordinator]") {
   ServedRun run;

@@ -122,8 +122,22 @@ TEST_CASE("Who waits for a coordinator that says nothing hears that, once, and f
   CHECK(view.coordinator_silent_s == 20);
   CHECK(Has(PlainLine(view), "from 3fa91234 (the coordinator has said nothing for 20 s)"));
   CHECK(Has(StatusText(StatusJson(view)), "the coordinator has said nothing for 20 s"));
-  view.look.phase = Phase::kTraining;
+  view.look.phase = Phase::kStandby;
   CHECK(silence.SilentFor(at(60), view.look) == 0);
+}
+
+// Where no stage has rounds training goes on without it for ever.
+TEST_CASE("Who trains on without a coordinator is told so", "[node]") {
+  const auto at = [](double seconds) { return Instant() + Duration::Seconds(seconds); };
+  CoordinatorSilence silence;
+  silence.Begin(at(0), "tcp://10.0.0.1:7700");
+  VolunteerView view = Training();
+  view.look.phase = Phase::kTraining;
+  view.look.waiting_for.clear();
+  CHECK(silence.SilentFor(at(10), view.look) == 0);
+  view.coordinator_silent_s = silence.SilentFor(at(20), view.look);
+  CHECK(PhaseText(view) == "trains (the coordinator has said nothing for 20 s)");
+  CHECK(Has(PlainLine(view), "trains (the coordinator has said nothing for 20 s)"));
 }
 
 TEST_CASE("A volunteer sees that the run is paused, by whom and why", "[node]") {

@@ -242,18 +242,34 @@ int EndsAs(const std::function<void()>& does) {
 
 TEST_CASE("EventLoop: a signal that comes when it is over takes the process nothing",
           "[wire][loop]") {
-  const auto ends_as = [](int signals) {
+  const auto ends_as = [](int signals, int signal = SIGINT) {
     return EndsAs([=] {
       {
         const Bell bell;
         const InterruptWatch watch(bell);
       }
-      for (int i = 0; i < signals; ++i) std::raise(SIGINT);
+      for (int i = 0; i < signals; ++i) std::raise(signal);
     });
   };
   CHECK(ends_as(0) == 7);
   CHECK(ends_as(1) == 7);
   CHECK(ends_as(2) == kInterruptedExit);
+  CHECK(ends_as(2, SIGHUP) == 7);
+}
+
+TEST_CASE("Interrupts: a terminal that closes is one, unless it is to be ignored", "[wire][loop]") {
+  const auto ends_as = [](bool is_ignored) {
+    return EndsAs([=] {
+      if (is_ignored) std::signal(SIGHUP, SIG_IGN);
+      const Bell bell;
+      const InterruptWatch watch(bell);
+      std::raise(SIGHUP);
+      std::raise(SIGHUP);
+      if (watch.Interrupted()) _exit(8);
+    });
+  };
+  CHECK(ends_as(false) == 8);
+  CHECK(ends_as(true) == 7);
 }
 
 TEST_CASE("Interrupts: before there is a loop the first ends the process, with its exit code",
