@@ -1,5 +1,6 @@
 #include "coordinator/acquaintances.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -11,19 +12,18 @@ namespace {
 
 constexpr int64_t kAtTheEnd = std::numeric_limits<int64_t>::max();
 
-void Pair(std::map<NodeId, std::set<NodeId>>& partners, const NodeId& a, const NodeId& b) {
-  if (a == b) return;
-  partners[a].insert(b);
-  partners[b].insert(a);
-}
+using Partners = std::map<NodeId, std::vector<NodeId>>;  // in no order, and repeated
 
-void AddPath(const PipelinePlan& plan, const Path& path,
-             std::map<NodeId, std::set<NodeId>>& partners) {
+void AddPath(const PipelinePlan& plan, const Path& path, Partners& partners) {
   if (path.empty()) return;
+  const auto pair = [&](const NodeId& a, const NodeId& b) {
+    partners[a].push_back(b);
+    partners[b].push_back(a);
+  };
   const NodeId& home = NodeOf(plan, path.front());
   for (size_t i = 1; i < path.size(); ++i) {
-    Pair(partners, NodeOf(plan, path[i - 1]), NodeOf(plan, path[i]));
-    Pair(partners, home, NodeOf(plan, path[i]));
+    pair(NodeOf(plan, path[i - 1]), NodeOf(plan, path[i]));
+    pair(home, NodeOf(plan, path[i]));
   }
 }
 
@@ -48,18 +48,21 @@ void Acquaintances::Forget(const NodeId& node) {
   met_.erase(it);
 }
 
-std::map<NodeId, std::set<NodeId>> PlanPartners(const PipelinePlan& plan) {
-  std::map<NodeId, std::set<NodeId>> partners;
+std::map<NodeId, std::vector<NodeId>> PlanPartners(const PipelinePlan& plan) {
+  Partners partners;
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     const std::vector<NodeId> holders = Holders(plan, static_cast<int32_t>(stage));
-    for (size_t i = 0; i < holders.size(); ++i) {
-      for (size_t j = 0; j < i; ++j) Pair(partners, holders[i], holders[j]);
-    }
+    for (const NodeId& holder : holders) partners[holder] = holders;
   }
   // As paths are before joiners begin, and after.
   for (const Path& path : plan.paths) {
     AddPath(plan, PatchedPath(plan, path, plan.start.step), partners);
     AddPath(plan, PatchedPath(plan, path, kAtTheEnd), partners);
+  }
+  for (auto& [node, others] : partners) {
+    std::erase(others, node);
+    std::sort(others.begin(), others.end());
+    others.erase(std::unique(others.begin(), others.end()), others.end());
   }
   return partners;
 }

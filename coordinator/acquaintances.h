@@ -10,6 +10,7 @@
 
 #include <map>
 #include <set>
+#include <vector>
 
 #include "common/ids.h"
 #include "wire/message/pipeline_plan.h"
@@ -31,7 +32,8 @@ class Acquaintances {
 
 // Whom each live node of the plan talks to as long as nobody is late or dies: the holders of its
 // stage (deltas, sums, state), the nodes before and after it on its paths, and at the other end of
-// each path its stage-0 node (which says what is void, and is told who is late). Symmetric.
-std::map<NodeId, std::set<NodeId>> PlanPartners(const PipelinePlan& plan);
+// each path its stage-0 node (which says what is void, and is told who is late). Symmetric;
+// ascending.
+std::map<NodeId, std::vector<NodeId>> PlanPartners(const PipelinePlan& plan);
 
 }  // namespace skerry

@@ -53,6 +53,8 @@ bool IsDuration(double seconds) {
 }  // namespace
 
 std::string CleanText(const std::string& text, size_t bytes_max) {
+  const auto is_plain = [](char c) { return c >= ' ' && c <= '~'; };
+  if (text.size() <= bytes_max && std::all_of(text.begin(), text.end(), is_plain)) return text;
   std::string clean;
   for (size_t at = 0; at < text.size();) {
     const size_t bytes = CharacterBytes(text, at);

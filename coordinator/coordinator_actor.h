@@ -148,7 +148,7 @@ class CoordinatorActor final : public Actor {
   void Introduce(Context& context, const NodeId& node, const std::set<NodeId>& others);
   void IntroducePartners(Context& context);
   void ChooseRelays();
-  const std::set<NodeId>& PartnersInPlan(const NodeId& node);
+  const std::vector<NodeId>& PartnersInPlan(const NodeId& node);
   Peer PeerOf(const NodeId& node) const;
   enum class Gone { kDead, kLeft, kEvicted };
   void DeclareGone(Context& context, const NodeId& node, Gone how, const std::string& why);

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "common/bytes.h"
+#include "common/id_hash.h"
 #include "common/instant.h"
 #include "coordinator/shard_holders.h"
 #include "pipeline/plan/replan.h"
@@ -19,7 +21,7 @@ namespace skerry {
 struct CoordinatorParts {
   struct StagesOfPlan {
     int64_t version = 0;
-    std::map<NodeId, int32_t> of;
+    absl::flat_hash_map<NodeId, int32_t, IdHash> of;
   };
 
   struct Broken {  // a cohort whose ring has ended
@@ -31,7 +33,7 @@ struct CoordinatorParts {
 
   struct PartnersOfPlan {
     int64_t version = 0;
-    std::map<NodeId, std::set<NodeId>> of;
+    std::map<NodeId, std::vector<NodeId>> of;
   };
 
   struct Dialled {

@@ -1,5 +1,6 @@
 // Who is told of whom: all of all while they are few, else those who need each other.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "coordinator/coordinator_actor.h"
@@ -21,8 +22,8 @@ Peer CoordinatorActor::PeerOf(const NodeId& node) const {
   return {node, record.endpoint, record.region, relays};
 }
 
-const std::set<NodeId>& CoordinatorActor::PartnersInPlan(const NodeId& node) {
-  static const std::set<NodeId> kNobody;
+const std::vector<NodeId>& CoordinatorActor::PartnersInPlan(const NodeId& node) {
+  static const std::vector<NodeId> kNobody;
   if (!state_.plan || !TakesPart(node)) return kNobody;
   if (plan_partners_.version != state_.plan->version)
     plan_partners_ = {state_.plan->version, PlanPartners(*state_.plan)};
@@ -162,20 +163,24 @@ void CoordinatorActor::Introduce(Context& context, const NodeId& node,
 // Those of a new plan, each told once.
 void CoordinatorActor::IntroducePartners(Context& context) {
   if (!is_partial_) return;
+  std::vector<std::pair<NodeId, NodeId>> introduced;
   for (const NodeId& node : active_) {
+    // After a death nearly all have met: they are passed over without looking anybody up.
+    const std::vector<NodeId>& partners = PartnersInPlan(node);
+    const std::set<NodeId>& met = acquaintances_.Of(node);
+    std::vector<NodeId> strangers;
+    std::set_difference(partners.begin(), partners.end(), met.begin(), met.end(),
+                        std::back_inserter(strangers));
     Peers told;
     told.partial = true;
-    for (const NodeId& other : PartnersInPlan(node)) {
-      if (!active_.contains(other) || acquaintances_.HaveMet(node, other)) continue;
+    for (const NodeId& other : strangers) {
+      if (!active_.contains(other)) continue;
       told.peers.push_back(PeerOf(other));
+      introduced.emplace_back(node, other);
     }
     if (!told.peers.empty() && greeted_.contains(node)) context.Send(node, std::move(told));
   }
-  for (const NodeId& node : active_) {
-    for (const NodeId& other : PartnersInPlan(node)) {
-      if (active_.contains(other)) acquaintances_.Meet(node, other);
-    }
-  }
+  for (const auto& [a, b] : introduced) acquaintances_.Meet(a, b);
 }
 
 // Somebody has something for nodes that it was not told of: each is here, or gone.

@@ -20,7 +20,7 @@ struct LeftOver {  // of a round's fragment, cut into `count` pieces
 
 struct LeftOvers {  // of a stage that this node leaves
   int32_t stage = -1;
-  PipelinePlan plan;  // in which it has no part any more
+  SharedPlan plan;  // in which it has no part any more
   std::vector<LeftOver> made;
 };
 

@@ -66,7 +66,7 @@ void NodeActor::Send(Context& context, const NodeId& to, Message message) {
 void NodeActor::SayHello(Context& context) {
   Send(context, options_.coordinator,
        Hello{options_.ticket, options_.endpoint, options_.region, options_.software,
-             options_.device, plan_.version, step_, base_version(), options_.listens,
+             options_.device, plan_->version, step_, base_version(), options_.listens,
              options_.relays, options_.process});
 }
 
@@ -90,7 +90,7 @@ void NodeActor::OnMessage(Context& context, const NodeId& from, const skerry::Me
   if (RoundBytes* bytes = BytesOf(message)) bytes->received += WireSize(message);
   if (state_ == State::kStopped) return;
   passing_on_.Heard(from);
-  if (IsOfVoidedPast(message, plan_.start.since)) return void(++refused_);
+  if (IsOfVoidedPast(message, plan_->start.since)) return void(++refused_);
   if (cohort_ && cohort_->OnMessage(context, from, message)) return;
   std::visit([&](const auto& m) { On(context, from, m); }, message);
 }
@@ -147,9 +147,9 @@ void NodeActor::On(Context& context, const NodeId& from, const Pong& message) {
 
 void NodeActor::On(Context& context, const NodeId& from, const PlanUpdate& message) {
   if (from != options_.coordinator || !config_) return void(++refused_);
-  if (message.plan.version <= plan_.version) return;
+  if (message.plan->version <= plan_->version) return;
   if (state_ == State::kJoining) return;  // what is sent after the Welcome counts
-  const PipelinePlan before = std::exchange(plan_, message.plan);
+  const SharedPlan before = std::exchange(plan_, message.plan);
   NoteReducers(before);
   config_ = Settled(*std::move(config_), plan_);
   const auto slot = SlotOf(plan_, options_.self);
@@ -259,8 +259,8 @@ void NodeActor::StartTraining(Context& context, int64_t step) {
   context.Event(
       "training",
       absl::StrFormat(R"("stage":%d,"first_layer":%d,"last_layer":%d,"recomputed_layers":%d%s%s)",
-                      stage_, plan_.stages[static_cast<size_t>(stage_)].first_layer,
-                      plan_.stages[static_cast<size_t>(stage_)].last_layer, holds.recomputed,
+                      stage_, plan_->stages[static_cast<size_t>(stage_)].first_layer,
+                      plan_->stages[static_cast<size_t>(stage_)].last_layer, holds.recomputed,
                       (SplitOf(holds, OfferOf(options_.device)) == DeviceSplit::kTensors
                            ? std::string(R"(,"devices_share":"tensors")")
                            : "") +

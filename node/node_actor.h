@@ -154,6 +154,7 @@ class NodeActor final : public Actor {
   void SeekStranger(Context& context, const NodeId& node);
   void Seek(Context& context, const std::set<NodeId>& nodes);
   int64_t HeldBytesPeak() const;
+  std::string WaitingFor(Phase phase) const;  // for people; `phase`: this node's
   void SendHeartbeat(Context& context);
   void Finish(Context& context);
   void Fail(Context& context, const absl::Status& status);
@@ -207,7 +208,7 @@ class NodeActor final : public Actor {
   void RefuseCheckpoint(Context& context);
   void DropStaleCheckpoint(Context& context);
   void OnCheckpointRequest(Context& context, const NodeId& from, const ObjectRequest& request);
-  bool BeginsWithCheckpoint() const { return plan_.start.round > 0 && joined_since_ == 0; }
+  bool BeginsWithCheckpoint() const { return plan_->start.round > 0 && joined_since_ == 0; }
   void TendStart(Context& context);
   void StartStateArrived(Context& context);
   void StartRestored(Context& context);
@@ -291,7 +292,7 @@ class NodeActor final : public Actor {
   void OnLeftOver(Context& context, const NodeId& from, const Delta& message);
   void NoteReducers(const PipelinePlan& before);
   void WithdrawObsolete(Context& context, const PipelinePlan& before);
-  void MakeLeftOvers(Context& context, PipelinePlan plan, std::vector<StageWork::Landing> landings);
+  void MakeLeftOvers(Context& context, SharedPlan plan, std::vector<StageWork::Landing> landings);
   void LeftOversMade(Context& context);
   bool BeginFarewell(Context& context, const std::string& reason);
   void TendFarewell(Context& context);
@@ -320,7 +321,7 @@ class NodeActor final : public Actor {
   Duration hello_patience_ = Duration::Seconds(5);  // longer while people decide on its admission
   bool awaits_approval_ = false;
   TimerId hello_timer_ = 0, heartbeat_timer_ = 0;
-  PipelinePlan plan_;
+  SharedPlan plan_;
   int32_t stage_ = -1;
   std::unique_ptr<StageWork> work_;
   std::unique_ptr<StageActor> pipeline_;

@@ -173,7 +173,7 @@ void NodeActor::TendStart(Context& context) {
 }
 
 void NodeActor::StartRestored(Context& context) {
-  const PlanStart& start = plan_.start;
+  const PlanStart& start = plan_->start;
   if (!results_->status.ok() || results_->version != start.round) {
     state_fetcher_->Reject();
     return TendStart(context);

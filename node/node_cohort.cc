@@ -88,7 +88,7 @@ void NodeActor::GivePart(Context& context, const GradientsMade& made) {
 void NodeActor::SpeakForCohort(Context& context, Delta delta) {
   const std::vector<NodeId> members = CohortOf(plan_, options_.self);
   const NodeId speaker = members.front();
-  delta.plan_version = plan_.version;
+  delta.plan_version = plan_->version;
   if (speaker == options_.self && !IsAbsent(plan_, stage_, delta.round, speaker)) {
     for (const NodeId& hearer : HearersOf(plan_, stage_)) {
       if (hearer != options_.self) Send(context, hearer, delta);
@@ -102,7 +102,7 @@ void NodeActor::PassOnToCohort(Context& context, const NodeId& sender, Delta del
   const std::vector<NodeId> members = CohortOf(plan_, options_.self);
   if (members.front() != options_.self) return;
   delta.sender = sender;
-  delta.plan_version = plan_.version;
+  delta.plan_version = plan_->version;
   for (const NodeId& member : members) {
     if (member != options_.self) Send(context, member, delta);
   }
@@ -150,7 +150,7 @@ void NodeActor::AskForUnheard(Context& context, bool again) {
 // Those who made the delta too come first; they are near, if any.
 void NodeActor::AskFor(Context& context, int64_t round, const std::vector<NodeId>& senders,
                        bool again) {
-  if (plan_.stages[static_cast<size_t>(stage_)].cohorts.empty()) return;
+  if (plan_->stages[static_cast<size_t>(stage_)].cohorts.empty()) return;
   for (const NodeId& sender : senders) {
     if (!again && passing_on_.HasAsked(sender, round)) continue;
     std::vector<NodeId> candidates = CohortOf(plan_, sender);
@@ -166,7 +166,7 @@ void NodeActor::AskFor(Context& context, int64_t round, const std::vector<NodeId
 
 void NodeActor::On(Context& context, const NodeId& from, const RoundLate& message) {
   if (!rounds_ || message.stage != stage_ || !rounds_->IsAhead(message.round) ||
-      plan_.stages[static_cast<size_t>(stage_)].cohorts.empty()) {
+      plan_->stages[static_cast<size_t>(stage_)].cohorts.empty()) {
     return void(++refused_);
   }
   const std::vector<NodeId> holders = Holders(plan_, stage_);
@@ -189,7 +189,7 @@ void NodeActor::GiveToAskers(Context& context, int64_t round, const NodeId& send
   for (const NodeId& asker : passing_on_.TakeAskers(sender, round)) {
     Delta delta = *held;
     delta.sender = sender;
-    delta.plan_version = plan_.version;
+    delta.plan_version = plan_->version;
     Send(context, asker, std::move(delta));
   }
 }

@@ -42,25 +42,25 @@ void NodeActor::SendPending(Context& context, const PipelinePlan& before) {
   for (Delta& delta : rounds_->Own()) {
     const bool was_absent = IsAbsent(before, stage_, delta.round, options_.self);
     if (!was_absent || IsAbsent(plan_, stage_, delta.round, options_.self)) continue;
-    delta.plan_version = plan_.version;
+    delta.plan_version = plan_->version;
     for (const NodeId& holder : HearersOf(plan_, stage_)) {
       if (holder != options_.self) Send(context, holder, delta);
     }
   }
   SendToNewSpeakers(context, before);
-  for (const Joiner& joiner : plan_.joining) {
+  for (const Joiner& joiner : plan_->joining) {
     const Joiner* known = JoinerOf(before, joiner.node);
     const bool is_new = known == nullptr || known->since != joiner.since;
     if (!is_new || joiner.node == options_.self || !MayHaveState(joiner.node)) continue;
     for (Delta& delta : rounds_->Own()) {
-      delta.plan_version = plan_.version;
+      delta.plan_version = plan_->version;
       Send(context, joiner.node, std::move(delta));
     }
     for (int64_t round = rounds_->next(); IsShardedStage() && rounds_->IsAhead(round); ++round) {
       const DeltaSum* own = rounds_->OwnSum(round, ShapeOfRound(round).id);
       if (own == nullptr) continue;
       DeltaSum sum = *own;
-      sum.plan_version = plan_.version;
+      sum.plan_version = plan_->version;
       Send(context, joiner.node, std::move(sum));
     }
   }
@@ -70,7 +70,7 @@ void NodeActor::SendPending(Context& context, const PipelinePlan& before) {
 // was sent.
 void NodeActor::SendToNewSpeakers(Context& context, const PipelinePlan& before) {
   const size_t stage = static_cast<size_t>(stage_);
-  if (plan_.stages[stage].cohorts.empty()) return;
+  if (plan_->stages[stage].cohorts.empty()) return;
   const std::vector<NodeId> own = CohortOf(plan_, options_.self);
   if (own.empty() || own.front() != options_.self) return;
   const std::vector<NodeId> heard = HearersOf(before, stage_);
@@ -79,7 +79,7 @@ void NodeActor::SendToNewSpeakers(Context& context, const PipelinePlan& before) 
     if (!is_new || hearer == options_.self || JoinerOf(plan_, hearer) != nullptr) continue;
     for (Delta& delta : rounds_->Own()) {
       if (IsAbsent(plan_, stage_, delta.round, options_.self)) continue;
-      delta.plan_version = plan_.version;
+      delta.plan_version = plan_->version;
       Send(context, hearer, std::move(delta));
     }
   }
@@ -95,7 +95,7 @@ bool NodeActor::MayHaveState(const NodeId& node) const {
 // replicas come through that version knowing that they are to keep it.
 void NodeActor::TendGiving(Context& context) {
   const Joiner* joining = nullptr;
-  for (const Joiner& joiner : plan_.joining) {
+  for (const Joiner& joiner : plan_->joining) {
     const bool lacks = !joiner.IsFixed() && joiner.node != options_.self;
     if (lacks && MayHaveState(joiner.node)) joining = &joiner;
   }

@@ -108,7 +108,7 @@ void NodeActor::Join(Context& context) {
   const Joiner& joiner = *JoinerOf(plan_, options_.self);
   if (joiner.IsFixed()) return StartOver(context, "a part that only an earlier self could play");
   joined_since_ = joiner.since;
-  commits_known_ = plan_.start.round;
+  commits_known_ = plan_->start.round;
   rounds_ = std::make_unique<RoundKeeper>(stage_, options_.self, joiner.base_version,
                                           Clock().RoundsIn(RoundKeeper::kJoinersRoundsAhead));
   state_ = State::kCatchingUp;
@@ -197,9 +197,9 @@ void NodeActor::CaughtUp(Context& context) {
 
 void NodeActor::StartReplica(Context& context) {
   if (BeginsWithCheckpoint()) {
-    encoded_ = plan_.start.round;
-    commits_known_ = plan_.start.round;
-    return StartTraining(context, plan_.start.step);
+    encoded_ = plan_->start.round;
+    commits_known_ = plan_->start.round;
+    return StartTraining(context, plan_->start.step);
   }
   const Joiner& joiner = *JoinerOf(plan_, options_.self);
   encoded_ = joiner.from_round;

@@ -68,7 +68,7 @@ std::vector<Digest> NodeActor::SendLeftOver(Context& context, int32_t stage, con
     for (Piece& piece : part) piece.index += left.count;
     const Payload packed = PackPieces(part);
     sent.push_back(DigestOf(View(packed)));
-    Send(context, to, Delta{stage, left.round, 0, sent.back(), packed, plan_.version});
+    Send(context, to, Delta{stage, left.round, 0, sent.back(), packed, plan_->version});
   }
   return sent;
 }
@@ -119,7 +119,7 @@ void NodeActor::OnLeftOver(Context& context, const NodeId& from, const Delta& me
 
 // Everything, in layers: what a codec leaves out follows. `landings`: frozen and not landed. The
 // stage may be dropped at once: jobs run in order.
-void NodeActor::MakeLeftOvers(Context& context, PipelinePlan plan,
+void NodeActor::MakeLeftOvers(Context& context, SharedPlan plan,
                               std::vector<StageWork::Landing> landings) {
   left_overs_ = std::make_shared<LeftOvers>();
   left_overs_->stage = stage_;

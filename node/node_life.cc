@@ -22,7 +22,7 @@ Phase NodeActor::phase() const {
     case State::kJoining:
       return Phase::kJoining;
     case State::kIdle:
-      return plan_.version > 0 ? Phase::kStandby : Phase::kWaitingForPlan;
+      return plan_->version > 0 ? Phase::kStandby : Phase::kWaitingForPlan;
     case State::kPreparing:
       return Phase::kFetchingData;
     case State::kCatchingUp:
@@ -31,8 +31,8 @@ Phase NodeActor::phase() const {
       const auto it = boundaries_.find(rounds_->next());
       if (!open_ && it != boundaries_.end() && it->second.waiting) return Phase::kWaitingForRound;
       if (IsPaused()) return Phase::kWaitingForPeers;
-      if (cohort_ && !cohort_->WaitingFor().empty()) return Phase::kWaitingForPeers;
-      return pipeline_->WaitingFor().empty() ? Phase::kTraining : Phase::kWaitingForPeers;
+      if (cohort_ && cohort_->IsWaiting()) return Phase::kWaitingForPeers;
+      return pipeline_->IsWaiting() ? Phase::kWaitingForPeers : Phase::kTraining;
     }
     case State::kFinished:
     case State::kStopped:
@@ -54,6 +54,17 @@ void NodeActor::Finish(Context& context) {
   SendHeartbeat(context);
 }
 
+std::string NodeActor::WaitingFor(Phase phase) const {
+  if (phase == Phase::kWaitingForPeers) {
+    if (IsPaused()) return run_pause_->who;
+    const std::string of_pipeline = pipeline_->WaitingFor();
+    return of_pipeline.empty() && cohort_ ? cohort_->WaitingFor() : of_pipeline;
+  }
+  if (transfer_) return transfer_->WaitingFor();
+  if (state_fetcher_ && !restored_) return state_fetcher_->WaitingFor();
+  return phase == Phase::kWaitingForRound ? rounds_->Missing(rounds_->next()) : "";
+}
+
 NodeLook NodeActor::Look() const {
   NodeLook look;
   look.phase = phase();
@@ -67,24 +78,18 @@ NodeLook NodeActor::Look() const {
   look.received = received_;
   look.is_reachable = is_reachable_;
   look.peers = static_cast<int32_t>(peers_.size());
-  if (look.phase == Phase::kWaitingForRound) look.waiting_for = rounds_->Missing(rounds_->next());
-  if (state_fetcher_ && !restored_) look.waiting_for = state_fetcher_->WaitingFor();
-  if (transfer_) look.waiting_for = transfer_->WaitingFor();
-  if (look.phase == Phase::kWaitingForPeers) look.waiting_for = pipeline_->WaitingFor();
-  if (look.phase == Phase::kWaitingForPeers && look.waiting_for.empty() && cohort_)
-    look.waiting_for = cohort_->WaitingFor();
+  look.waiting_for = WaitingFor(look.phase);
   look.awaits_approval = look.phase == Phase::kJoining && awaits_approval_;
   look.is_paused = look.phase == Phase::kWaitingForPeers && IsPaused();
-  if (look.is_paused) look.waiting_for = run_pause_->who;
   if (!config_) return look;
   look.run = config_->name;
   look.steps = config_->steps;
   look.heartbeat_s = config_->heartbeat_s;
   look.inner_steps = config_->outer.inner_steps;
-  look.stages = static_cast<int32_t>(plan_.stages.size());
+  look.stages = static_cast<int32_t>(plan_->stages.size());
   if (stage_ < 0 || look.stages <= stage_) return look;
   look.stage = stage_;
-  const StageAssignment& stage = plan_.stages[static_cast<size_t>(stage_)];
+  const StageAssignment& stage = plan_->stages[static_cast<size_t>(stage_)];
   look.first_layer = stage.first_layer;
   look.last_layer = stage.last_layer;
   look.replicas = static_cast<int32_t>(LiveReplicas(plan_, stage_).size());
@@ -105,7 +110,7 @@ void NodeActor::SendHeartbeat(Context& context) {
   beat.memory_bytes = HeldBytesPeak();
   if (pipeline_) beat.backward_s = pipeline_->backwards().took.seconds();
   if (pipeline_) beat.backwards = pipeline_->backwards().count;
-  beat.waiting_for = Look().waiting_for;
+  beat.waiting_for = WaitingFor(beat.phase);
   Send(context, options_.coordinator, beat);
 }
 

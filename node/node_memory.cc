@@ -16,7 +16,7 @@ StageHolds NodeActor::Holds() const {
 
 StageOrder NodeActor::OrderFor() const {
   const StageHolds holds = Holds();
-  const StageAssignment& stage = plan_.stages[static_cast<size_t>(stage_)];
+  const StageAssignment& stage = plan_->stages[static_cast<size_t>(stage_)];
   const int32_t layers = stage.last_layer - stage.first_layer;
   const MemoryOffer offer = OfferOf(options_.device);
   // GPUs leave this to their host also where the node, with its processor among the devices, could

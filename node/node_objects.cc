@@ -55,7 +55,7 @@ void NodeActor::On(Context& context, const NodeId& from, const ObjectRequest& me
 
 // Begins to fetch what it lacks; replicas of the stage begin at different places of it.
 bool NodeActor::HasData(Context& context) {
-  const auto& replicas = plan_.stages.front().replicas;
+  const auto& replicas = plan_->stages.front().replicas;
   const auto self = std::find(replicas.begin(), replicas.end(), options_.self);
   const auto part = static_cast<size_t>(self - replicas.begin()) % replicas.size();
   fetcher_.Start(context, shard_names_, part, replicas.size());

@@ -9,7 +9,7 @@
 namespace skerry {
 
 bool NodeActor::MustWait(int64_t plan_version, bool is_ready) const {
-  return plan_version > plan_.version || (stage_ >= 0 && !is_ready);
+  return plan_version > plan_->version || (stage_ >= 0 && !is_ready);
 }
 
 void NodeActor::Keep(const NodeId& from, skerry::Message message) {

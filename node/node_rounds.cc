@@ -24,7 +24,7 @@ NodeActor::RoundBytes* NodeActor::BytesOf(const skerry::Message& message) {
 }
 
 bool NodeActor::HasRounds() const {
-  return plan_.stages[static_cast<size_t>(stage_)].replicas.size() > 1;
+  return plan_->stages[static_cast<size_t>(stage_)].replicas.size() > 1;
 }
 
 // When a round is due, see common/round_clock.h.
@@ -149,7 +149,7 @@ void NodeActor::Encoded(Context& context) {
   SendStatistics(context, round);
   if (IsShardedStage()) return PiecesEncoded(context, round);
   const Delta delta{stage_,           round,           tokens_of_round_,
-                    results_->digest, results_->delta, plan_.version};
+                    results_->digest, results_->delta, plan_->version};
   if (cohort_) {
     rounds_->Share(delta, CohortOf(plan_, options_.self));
     SpeakForCohort(context, delta);

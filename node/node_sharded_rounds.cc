@@ -15,14 +15,14 @@ namespace skerry {
 
 bool NodeActor::IsShardedStage() const {
   return stage_ >= 0 &&
-         IsSharded(config_->outer,
-                   static_cast<int64_t>(plan_.stages[static_cast<size_t>(stage_)].replicas.size()));
+         IsSharded(config_->outer, static_cast<int64_t>(
+                                       plan_->stages[static_cast<size_t>(stage_)].replicas.size()));
 }
 
 // Asked for every message: the same until the plan changes.
 const RoundShape& NodeActor::ShapeOfRound(int64_t round) {
-  if (shapes_.plan_version != plan_.version || shapes_.stage != stage_) {
-    shapes_ = {plan_.version, stage_, {}, {}};
+  if (shapes_.plan_version != plan_->version || shapes_.stage != stage_) {
+    shapes_ = {plan_->version, stage_, {}, {}};
   }
   const auto it = shapes_.of.find(round);
   if (it != shapes_.of.end()) return it->second;
@@ -35,7 +35,7 @@ const std::vector<NodeId>& NodeActor::ReducersOfRound(int64_t round) {
   const int32_t pieces = work_->pieces(round);
   auto& reducers = shapes_.reducers[{shape.id, pieces}];
   if (reducers.empty() && !shape.participants.empty()) {
-    reducers = ReducersOf(plan_.stages[static_cast<size_t>(stage_)], shape, pieces);
+    reducers = ReducersOf(plan_->stages[static_cast<size_t>(stage_)], shape, pieces);
   }
   return reducers;
 }
@@ -105,7 +105,7 @@ void NodeActor::PiecesEncoded(Context& context, int64_t round) {
   }
   if (IsAbsent(plan_, stage_, round, options_.self)) return;
   for (const auto& [to, packed, digest] : results_->parts) {
-    Send(context, to, Delta{stage_, round, tokens_of_round_, digest, packed, plan_.version});
+    Send(context, to, Delta{stage_, round, tokens_of_round_, digest, packed, plan_->version});
   }
 }
 
@@ -116,7 +116,7 @@ void NodeActor::SendPieces(Context& context, int64_t round, int64_t tokens,
   for (const auto& [to, part] : PartsOf(pieces, reducers, before)) {
     if (to == options_.self) continue;
     const Payload packed = PackPieces(part);
-    Send(context, to, Delta{stage_, round, tokens, DigestOf(View(packed)), packed, plan_.version});
+    Send(context, to, Delta{stage_, round, tokens, DigestOf(View(packed)), packed, plan_->version});
   }
 }
 
@@ -184,8 +184,8 @@ void NodeActor::Reduced(Context& context) {
   for (const RoundKeeper::OwnPieces& own : rounds_->OwnOfRounds()) {
     if (own.round == round) tokens = own.tokens;
   }
-  const DeltaSum sum{stage_,           round,           shape.id,     tokens,
-                     results_->digest, results_->delta, plan_.version};
+  const DeltaSum sum{stage_,           round,           shape.id,      tokens,
+                     results_->digest, results_->delta, plan_->version};
   rounds_->HoldSum(options_.self, sum, shape, results_->sums);
   sum_checks_.reduced[{round, shape.id}] = {results_->summed, results_->states};
   for (const NodeId& holder : Holders(plan_, stage_)) {

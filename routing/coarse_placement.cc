@@ -23,6 +23,11 @@ class RoundTrips {
       : fleet_(fleet),
         messages_(static_cast<size_t>(workload.slots())),
         flops_(static_cast<size_t>(workload.slots())) {
+    both_ways_s_.reserve(fleet.gflops.size() * fleet.gflops.size());
+    for (int32_t a = 0; a < fleet.size(); ++a) {
+      for (int32_t b = 0; b < fleet.size(); ++b)
+        both_ways_s_.push_back(BothWaysSeconds(fleet, a, b));
+    }
     std::vector<std::map<int32_t, double>> counts(messages_.size());
     for (const Workload::Microbatch& microbatch : workload.microbatches) {
       const size_t length = microbatch.slots.size();
@@ -49,7 +54,8 @@ class RoundTrips {
     const int32_t node = placement[i];
     double seconds = ComputeSeconds(flops_[i], fleet_.gflops[static_cast<size_t>(node)]);
     for (const auto& [other, count] : messages_[i]) {
-      seconds += count * BothWaysSeconds(fleet_, node, placement[static_cast<size_t>(other)]);
+      const int32_t to = placement[static_cast<size_t>(other)];
+      seconds += count * both_ways_s_[fleet_.Pair(node, to)];
     }
     return seconds;
   }
@@ -58,6 +64,7 @@ class RoundTrips {
   const Fleet& fleet_;
   std::vector<std::vector<std::pair<int32_t, double>>> messages_;  // [slot] (other slot, how many)
   std::vector<double> flops_;
+  std::vector<double> both_ways_s_;  // [n, n]: one look instead of four, far apart in memory
 };
 
 }  // namespace

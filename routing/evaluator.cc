@@ -14,7 +14,7 @@
 namespace skerry {
 namespace {
 
-constexpr size_t kHeapDegree = 4;
+constexpr size_t kHeapDegree = 4;  // PopDue compares in two pairs
 // What is left of a node's tasks is their sum in another order than that in which they end.
 constexpr double kRounding = 1e-9;
 
@@ -179,11 +179,14 @@ Evaluator::Due Evaluator::PopDue() {
   const size_t size = due_.size();
   if (size == 0) return first;
   size_t place = 0;
+  const auto earlier = [this](size_t a, size_t b) { return due_[a] > due_[b] ? b : a; };
   for (size_t child = 1; child < size; child = place * kHeapDegree + 1) {
-    const size_t end = std::min(child + kHeapDegree, size);
     size_t least = child;
-    for (size_t other = child + 1; other < end; ++other)
-      least = due_[least] > due_[other] ? other : least;
+    if (child + kHeapDegree <= size) {  // no comparison waits for more than one other
+      least = earlier(earlier(child, child + 1), earlier(child + 2, child + 3));
+    } else {
+      for (size_t other = child + 1; other < size; ++other) least = earlier(least, other);
+    }
     if (!(last > due_[least])) break;
     due_[place] = due_[least];
     place = least;

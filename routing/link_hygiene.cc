@@ -13,7 +13,8 @@ namespace {
 
 enum class Tie : uint8_t { kLower, kUpper };  // which of the two middle values
 
-double Median(std::vector<double> values, Tie tie = Tie::kLower) {
+// Puts them in another order.
+double Median(std::vector<double>& values, Tie tie = Tie::kLower) {
   const size_t middle = tie == Tie::kLower ? (values.size() - 1) / 2 : values.size() / 2;
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(middle),
                    values.end());
@@ -68,22 +69,45 @@ const LinkEstimate* EitherWay(const LinkMatrix& links, int32_t a, int32_t b) {
   return IsRead(links.At(b, a)) ? &links.At(b, a) : nullptr;
 }
 
-Detours DetoursOf(const LinkMatrix& links, int32_t from, int32_t to) {
-  Detours detours;
-  const int32_t n = links.size();
-  const int32_t stride = std::max(1, n / kThirdsMax);
-  for (int32_t k = 0; k < n; k += stride) {
-    if (k == from || k == to) continue;
-    const LinkEstimate* first = EitherWay(links, from, k);
-    const LinkEstimate* second = EitherWay(links, k, to);
-    if (first == nullptr || second == nullptr) continue;
-    detours.sums.push_back(first->rtt_s + second->rtt_s);
-    detours.differences.push_back(std::abs(first->rtt_s - second->rtt_s));
+// The round trips that detours are made of, side by side: there are n² pairs to look at.
+class Thirds {
+ public:
+  explicit Thirds(const LinkMatrix& links)
+      : stride_(std::max(1, links.size() / kThirdsMax)),
+        thirds_((links.size() + stride_ - 1) / stride_) {
+    for (int32_t i = 0; i < links.size(); ++i) {
+      for (int32_t k = 0; k < links.size(); k += stride_) {
+        const LinkEstimate* there = i == k ? nullptr : EitherWay(links, i, k);
+        const LinkEstimate* back = i == k ? nullptr : EitherWay(links, k, i);
+        to_third_s_.push_back(there == nullptr ? kNotRead : there->rtt_s);
+        from_third_s_.push_back(back == nullptr ? kNotRead : back->rtt_s);
+      }
+    }
   }
-  return detours;
-}
 
-bool RttIsSuspect(const HygieneOptions& options, double rtt_s, const Detours& detours) {
+  // Until the next call.
+  Detours& Between(int32_t from, int32_t to) {
+    detours_.sums.clear();
+    detours_.differences.clear();
+    const double* first = &to_third_s_[static_cast<size_t>(from) * static_cast<size_t>(thirds_)];
+    const double* second = &from_third_s_[static_cast<size_t>(to) * static_cast<size_t>(thirds_)];
+    for (int32_t k = 0; k < thirds_; ++k) {
+      if (first[k] < 0 || second[k] < 0) continue;
+      detours_.sums.push_back(first[k] + second[k]);
+      detours_.differences.push_back(std::abs(first[k] - second[k]));
+    }
+    return detours_;
+  }
+
+ private:
+  static constexpr double kNotRead = -1;
+  int32_t stride_;
+  int32_t thirds_;
+  std::vector<double> to_third_s_, from_third_s_;  // [nodes, thirds]
+  Detours detours_;
+};
+
+bool RttIsSuspect(const HygieneOptions& options, double rtt_s, Detours& detours) {
   const double factor = std::exp(options.suspect_log);
   if (detours.sums.empty()) return false;
   if (rtt_s > options.rtt_floor_s && rtt_s > factor * Median(detours.sums, Tie::kUpper))
@@ -179,11 +203,12 @@ NetworkCoordinates MapOf(const LinkMatrix& links) {
 }
 
 // By third nodes where enough of them were measured with both, else from the map.
-double PredictRtt(const LinkMatrix& links, int32_t i, int32_t j, const NetworkCoordinates& map) {
+double PredictRtt(const LinkMatrix& links, int32_t i, int32_t j, Thirds& thirds,
+                  const NetworkCoordinates& map) {
   const auto enough = static_cast<size_t>(std::min(3, links.size() - 2));
   const LinkEstimate& back = links.At(j, i);
   if (IsRead(back) && !back.suspect) return back.rtt_s;
-  const Detours detours = DetoursOf(links, i, j);
+  Detours& detours = thirds.Between(i, j);
   if (detours.sums.empty() || detours.sums.size() < enough) return map.Predict(i, j);
   return (Median(detours.sums, Tie::kLower) + Median(detours.differences, Tie::kUpper)) / 2;
 }
@@ -196,15 +221,16 @@ using Pairs = std::vector<std::pair<int32_t, int32_t>>;
 
 void ReplaceSuspectRtts(const HygieneOptions& options, LinkMatrix& links) {
   Pairs suspects;
+  Thirds thirds(links);
   ForEachRead(links, [&](int32_t i, int32_t j, const LinkEstimate& link) {
     if (Agrees(options, link, link.rtt_spread)) return;
-    if (RttIsSuspect(options, link.rtt_s, DetoursOf(links, i, j))) suspects.emplace_back(i, j);
+    if (RttIsSuspect(options, link.rtt_s, thirds.Between(i, j))) suspects.emplace_back(i, j);
   });
   if (suspects.empty()) return;
   for (const auto& [i, j] : suspects) links.At(i, j).suspect = true;
   const NetworkCoordinates map = MapOf(links);
   std::vector<double> predicted;
-  for (const auto& [i, j] : suspects) predicted.push_back(PredictRtt(links, i, j, map));
+  for (const auto& [i, j] : suspects) predicted.push_back(PredictRtt(links, i, j, thirds, map));
   for (size_t s = 0; s < suspects.size(); ++s) {
     links.At(suspects[s].first, suspects[s].second).rtt_s = predicted[s];
   }
@@ -223,21 +249,22 @@ void ReplaceSuspectRates(const HygieneOptions& options, const RateModel& rates, 
   }
 }
 
+// From what was read only: that stays as it is.
 void FillMissing(const RateModel& rates, LinkMatrix& links) {
   std::vector<bool> known(static_cast<size_t>(links.size()));
   ForEachRead(links, [&](int32_t i, int32_t j, const LinkEstimate&) {
     known[static_cast<size_t>(i)] = known[static_cast<size_t>(j)] = true;
   });
-  const LinkMatrix read = links;
+  Thirds thirds(links);
   std::optional<NetworkCoordinates> map;  // made when it is needed
   for (int32_t i = 0; i < links.size(); ++i) {
     for (int32_t j = 0; j < links.size(); ++j) {
       if (i == j || !known[static_cast<size_t>(i)] || !known[static_cast<size_t>(j)]) continue;
       LinkEstimate& link = links.At(i, j);
       if (link.source != LinkSource::kMissing || link.suspect) continue;
-      const LinkEstimate& back = read.At(j, i);
-      if (!map) map = MapOf(read);
-      link.rtt_s = PredictRtt(read, i, j, *map);
+      const LinkEstimate& back = links.At(j, i);
+      if (!map) map = MapOf(links);
+      link.rtt_s = PredictRtt(links, i, j, thirds, *map);
       link.bytes_per_s = IsRead(back) ? back.bytes_per_s : rates.Predict(i, j, link);
       link.source = IsRead(back) ? LinkSource::kReverse : LinkSource::kPredicted;
     }

@@ -18,15 +18,6 @@ int32_t LinkMatrix::IndexOf(const NodeId& node) const {
   return it != nodes_.end() && *it == node ? static_cast<int32_t>(it - nodes_.begin()) : -1;
 }
 
-const LinkEstimate& LinkMatrix::At(int32_t from, int32_t to) const {
-  SKERRY_CHECK(from >= 0 && from < size() && to >= 0 && to < size() && from != to);
-  return links_[static_cast<size_t>(from) * nodes_.size() + static_cast<size_t>(to)];
-}
-
-LinkEstimate& LinkMatrix::At(int32_t from, int32_t to) {
-  return const_cast<LinkEstimate&>(std::as_const(*this).At(from, to));
-}
-
 int32_t LinkMatrix::LineOf(int32_t node) const {
   SKERRY_CHECK(node >= 0 && node < size());
   return line_of_.empty() ? -1 : line_of_[static_cast<size_t>(node)];

@@ -6,8 +6,10 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "common/check.h"
 #include "common/ids.h"
 
 namespace skerry {
@@ -44,8 +46,13 @@ class LinkMatrix {
   int32_t IndexOf(const NodeId& node) const;  // −1: not in the matrix
 
   // Indices in [0, size); from ≠ to.
-  const LinkEstimate& At(int32_t from, int32_t to) const;
-  LinkEstimate& At(int32_t from, int32_t to);
+  const LinkEstimate& At(int32_t from, int32_t to) const {
+    SKERRY_CHECK(from >= 0 && from < size() && to >= 0 && to < size() && from != to);
+    return links_[static_cast<size_t>(from) * nodes_.size() + static_cast<size_t>(to)];
+  }
+  LinkEstimate& At(int32_t from, int32_t to) {
+    return const_cast<LinkEstimate&>(std::as_const(*this).At(from, to));
+  }
 
   // A measured link, for matrices made by hand. Both nodes must be in the matrix.
   void Set(const NodeId& from, const NodeId& to, double rtt_s, double bytes_per_s);

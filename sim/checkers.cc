@@ -102,12 +102,12 @@ void Checkers::NoteGone() {
 
 void Checkers::CheckPlanRecord(Instant now) {
   if (!state().plan) return;
-  const PipelinePlan* before = plans_.empty() ? nullptr : &plans_.rbegin()->second;
-  const auto [it, is_new] = plans_.emplace(state().plan->version, *state().plan);
+  const PipelinePlan* before = plans_.empty() ? nullptr : &*plans_.rbegin()->second;
+  const auto [it, is_new] = plans_.try_emplace(state().plan->version, *state().plan);
   if (!planned_at_) planned_at_ = now;
   if (is_new) options_.config = Settled(std::move(options_.config), it->second);
   if (is_new) NoteNewPlan(now, before, it->second);
-  if (!is_new && it->second != *state().plan) {
+  if (!is_new && *it->second != *state().plan) {
     Violate(now, "plan_agreement",
             absl::StrFormat("version %d was journalled with two contents", it->first));
   }
@@ -136,14 +136,16 @@ void Checkers::OnMessage(Instant now, const NodeId& from, const NodeId& to,
 }
 
 void Checkers::Check(Instant now, const NodeId& to, const PlanUpdate& update) {
-  heard_plan_[to] = std::max(heard_plan_[to], update.plan.version);
-  const auto journalled = plans_.find(update.plan.version);
+  heard_plan_[to] = std::max(heard_plan_[to], update.plan->version);
+  const auto journalled = plans_.find(update.plan->version);
   if (journalled == plans_.end()) {
     Violate(now, "plan_agreement",
-            absl::StrFormat("version %d was sent before it was journalled", update.plan.version));
+            absl::StrFormat("version %d was sent before it was journalled", update.plan->version));
   } else if (journalled->second != update.plan) {
     Violate(now, "plan_agreement",
-            absl::StrFormat("version %d as sent is not what was journalled", update.plan.version));
+            absl::StrFormat("version %d as sent is not what was journalled", update.plan->version));
+  } else {
+    journalled->second = update.plan;  // the one that all others are sent, too
   }
 }
 

@@ -72,6 +72,8 @@ class Checkers {
  public:
   explicit Checkers(CheckerOptions options);
 
+  int64_t queue_max() const { return options_.queue_max; }
+
   void OnPersist(Instant now, const NodeId& node, const std::string& record);
   void OnSent(const NodeId& from, const NodeId& to, const Message& message);
   void OnWithdrawn(const NodeId& from, const NodeId& to, const Message& message) {
@@ -100,9 +102,9 @@ class Checkers {
   void AtEnd(Instant now);
 
   const std::vector<Violation>& violations() const { return violations_; }
-  const RunState& state() const { return audit_.state(); }  // as the journal tells it
-  const std::map<int64_t, PipelinePlan>& plans() const { return plans_; }  // all, by version
-  std::optional<Instant> planned_at() const { return planned_at_; }        // the first of them
+  const RunState& state() const { return audit_.state(); }               // as the journal tells it
+  const std::map<int64_t, SharedPlan>& plans() const { return plans_; }  // all, by version
+  std::optional<Instant> planned_at() const { return planned_at_; }      // the first of them
   // Who was taken for dead or evicted while it had a part in the plan.
   const std::set<NodeId>& put_out() const { return put_out_; }
   int64_t handovers() const { return handovers_; }  // that came to a first step
@@ -152,7 +154,7 @@ class Checkers {
   CheckerOptions options_;
   JournalAudit audit_;
   size_t findings_seen_ = 0;
-  std::map<int64_t, PipelinePlan> plans_;  // journalled
+  std::map<int64_t, SharedPlan> plans_;  // journalled
   std::optional<Instant> planned_at_;
   std::map<std::pair<int32_t, int64_t>, std::map<Digest, std::set<NodeId>>> digests_;
   std::map<NodeId, std::set<std::pair<int64_t, int32_t>>> counted_;  // of its present life

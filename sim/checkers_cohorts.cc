@@ -22,11 +22,11 @@ void Checkers::OnSteppedTogether(Instant now, const NodeId& node, int64_t step,
   if (plan == plans_.end()) return;
   const auto slot = SlotOf(plan->second, node);
   if (!slot) return;
-  const auto& cohorts = plan->second.stages[static_cast<size_t>(slot->stage)].cohorts;
+  const auto& cohorts = plan->second->stages[static_cast<size_t>(slot->stage)].cohorts;
   if (cohorts.empty() || options_.liars.contains(node)) return;
   if (CohortOf(plan->second, node).size() > 1) ++steps_together_;
   const Together of{slot->stage, cohorts[static_cast<size_t>(slot->replica)],
-                    plan->second.start.since, step};
+                    plan->second->start.since, step};
   const auto [first, is_first] = weights_.try_emplace(of, node, weights);
   if (!is_first && first->second.second != weights) {
     // A sum that only those had who are out of it by now is lost, and the rest have summed anew.

@@ -65,7 +65,7 @@ DeliveryChecker::Fingerprints* DeliveryChecker::UnderWay(const NodeId& from, con
   const auto is_watched = [](const Process& process) {
     return process.started && !process.unwatched;
   };
-  const Process &sender = ProcessOf(from), &receiver = ProcessOf(to);
+  const Process sender = ProcessOf(from), receiver = ProcessOf(to);
   if (!is_watched(sender) || !is_watched(receiver)) return nullptr;
   return &under_way_[static_cast<uint64_t>(sender.number) << 32 |
                      static_cast<uint64_t>(receiver.number)];

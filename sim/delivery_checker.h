@@ -7,13 +7,12 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
-#include "common/rng.h"
+#include "common/id_hash.h"
 #include "wire/message/message.h"
 
 namespace skerry {
@@ -33,26 +32,16 @@ class DeliveryChecker {
     bool started = false;
     bool unwatched = false;
   };
-  struct IdHash {
-    size_t operator()(const NodeId& id) const {
-      uint64_t words[4];
-      std::memcpy(words, id.bytes.data(), sizeof(words));
-      return Mix64(words[0] ^ Mix64(words[1] ^ Mix64(words[2] ^ words[3])));
-    }
-  };
   // Oldest first; most pairs have few. The class is in the lowest bits.
   using Fingerprints = absl::InlinedVector<uint64_t, 4>;
-  struct PairHash {
-    size_t operator()(uint64_t pair) const { return Mix64(pair); }
-  };
 
   Process& ProcessOf(const NodeId& id);
   // What is under way between the two; nullptr if they are not watched.
   Fingerprints* UnderWay(const NodeId& from, const NodeId& to);
 
   // Both looked up, never iterated.
-  std::unordered_map<NodeId, Process, IdHash> processes_;
-  std::unordered_map<uint64_t, Fingerprints, PairHash> under_way_;
+  absl::flat_hash_map<NodeId, Process, IdHash> processes_;
+  absl::flat_hash_map<uint64_t, Fingerprints> under_way_;
 };
 
 }  // namespace skerry

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "common/check.h"
+#include "common/warm.h"
 #include "sim/flow_delay.h"
 
 namespace skerry {
@@ -213,12 +214,6 @@ void FlowNetwork::Count(const Connection& c, double bytes) {
   }
 }
 
-std::optional<Instant> FlowNetwork::NextDue() const {
-  if (rates_dirty_ || !lost_.empty()) return now_;
-  if (due_.empty()) return std::nullopt;
-  return std::max(now_, Instant::FromNanos(due_.front().at));
-}
-
 void FlowNetwork::Advance(Instant now, std::vector<Arrival>& arrived) {
   while (true) {
     arrived.insert(arrived.end(), lost_.begin(), lost_.end());
@@ -282,14 +277,12 @@ void FlowNetwork::ApplyChange(size_t change) {
 }
 
 void FlowNetwork::Prefetch(int32_t connection) const {
-  const auto* bytes = reinterpret_cast<const char*>(&connections_[Index(connection)]);
-  for (size_t line = 0; line < sizeof(Connection); line += 64) __builtin_prefetch(bytes + line);
+  Warm(&connections_[Index(connection)], offsetof(Connection, weight));
 }
 
 void FlowNetwork::PrefetchLinks(int32_t connection) const {
   const FlowRoute& route = connections_[Index(connection)].route;
-  for (size_t i = 0; i < Index(route.link_count); ++i)
-    __builtin_prefetch(&links_[Index(route.links[i])]);
+  for (size_t i = 0; i < Index(route.link_count); ++i) Warm(&links_[Index(route.links[i])], 1);
 }
 
 std::vector<FlowNetwork::LinkUse> FlowNetwork::Use(Instant now) {

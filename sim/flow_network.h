@@ -34,6 +34,8 @@
 // times that do not decrease. Not thread-safe.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -110,7 +112,11 @@ class FlowNetwork {
   void Connect(Instant now, int32_t from, int32_t to);
 
   // When to call Advance next; nullopt when nothing is under way.
-  std::optional<Instant> NextDue() const;
+  std::optional<Instant> NextDue() const {
+    if (rates_dirty_ || !lost_.empty()) return now_;
+    if (due_.empty()) return std::nullopt;
+    return std::max(now_, Instant::FromNanos(due_.front().at));
+  }
 
   // Moves to `now`; appends what arrived up to then, in order of arrival.
   void Advance(Instant now, std::vector<Arrival>& arrived);
@@ -166,7 +172,7 @@ class FlowNetwork {
     bool is_queued = false;
     int32_t yielding = 0;  // so many of its sender give way to a more urgent one; 0: not it
   };
-  // What a small message touches comes first: three cache lines.
+  // What a small message touches comes first.
   struct alignas(64) Connection {
     Connection(const NetworkSpec& spec, uint64_t seed, uint64_t key);
     int32_t from, to;
@@ -183,9 +189,9 @@ class FlowNetwork {
     FlowRoute route;
     std::unique_ptr<Stream> stream;
     FlowWindow window;
-    int64_t weight = 0;            // of its streams in rates_
     std::vector<Queued> returned;  // was under way when the cut caught it
     std::vector<Queued> waiting;   // handed over since
+    int64_t weight = 0;            // of its streams in rates_
     double past_cut = 0;           // bytes that got through while the way back is cut
     Instant stalled_since;
     uint32_t stall = 0;       // counts stalls; events of earlier ones are void

@@ -125,6 +125,8 @@ class Simulation {
   bool IsDiskFull(const NodeId& id) const;
   // The most messages that one peer of this process has not acknowledged.
   int64_t LongestQueue(const NodeId& id) const;
+  // No process's queue was ever longer: known without looking through all.
+  int64_t LongestQueueEver() const { return longest_queue_ever_; }
   Actor* actor(const NodeId& id);  // nullptr while it is down
   const std::vector<std::string>& journal(const NodeId& id) const;
   // What Stop was called with; nullopt while it has not stopped.
@@ -259,6 +261,7 @@ class Simulation {
   int64_t events_ = 0;
   std::vector<Foreseen> foreseen_;
   uint64_t turns_seen_ = 0, network_turns_seen_ = 0;
+  int64_t longest_queue_ever_ = 0;
   int64_t frames_lost_ = 0;
   int64_t frames_held_back_ = 0;
 };

@@ -68,6 +68,8 @@ void Simulation::SendMessage(Process& process, const NodeId& to, SharedMessage m
   PeerLink& link = LinkTo(process, peer);
   link.spoken = true;
   link.session.Send(process.clock.Read(now_), std::move(message), outgoing_);
+  longest_queue_ever_ =
+      std::max(longest_queue_ever_, static_cast<int64_t>(link.session.unacknowledged()));
   Transmit(process, link);
   ArmCourier(process, link);
 }

@@ -285,9 +285,11 @@ bool VirtualRun::Able() const {
 void VirtualRun::Tick() {
   const Instant now = simulation_->now();
   checkers_.OnTick(now, Able());
-  checkers_.OnQueue(now, coordinator(), simulation_->LongestQueue(coordinator()));
-  for (int32_t i = 0; i < static_cast<int32_t>(options_.nodes.size()); ++i) {
-    checkers_.OnQueue(now, node(i), simulation_->LongestQueue(node(i)));
+  if (simulation_->LongestQueueEver() > checkers_.queue_max()) {
+    checkers_.OnQueue(now, coordinator(), simulation_->LongestQueue(coordinator()));
+    for (int32_t i = 0; i < static_cast<int32_t>(options_.nodes.size()); ++i) {
+      checkers_.OnQueue(now, node(i), simulation_->LongestQueue(node(i)));
+    }
   }
   simulation_->At(simulation_->now() + kTick, [this](Simulation&) { Tick(); });
 }

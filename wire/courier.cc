@@ -25,12 +25,6 @@ CourierSession::Lane& CourierSession::lane(size_t index) {
   return (*bulk_)[index - 1];
 }
 
-size_t CourierSession::unacknowledged() const {
-  size_t all = 0;
-  for (size_t i = 0; i < lanes(); ++i) all += lane(i).unacknowledged();
-  return all;
-}
-
 Frame CourierSession::MakeFrame(size_t index, uint64_t sequence, SharedMessage message) const {
   return {{options_->run, incarnation_, peer_incarnation_, sequence, lane(index).delivered,
            options_->speaks, static_cast<uint8_t>(index)},
@@ -53,6 +47,7 @@ void CourierSession::Send(Instant now, SharedMessage message, std::vector<Frame>
   }
   if (to.unacknowledged() == 0) BeginRepeating(now, to);
   to.outbox.push_back(message);
+  ++unacknowledged_;
   to.owed_acks = 0;
   const bool has_other_lane = ClassOf(*message) != TrafficClass::kControl;
   if (index == 0 && has_other_lane) last_bulk_in_control_ = to.next_sequence;
@@ -72,6 +67,7 @@ void CourierSession::Acknowledge(Instant now, Lane& lane, uint64_t acknowledged)
   if (lane.unacknowledged() == 0 || acknowledged < first) return;
   const size_t done = std::min<size_t>(acknowledged - first + 1, lane.unacknowledged());
   for (size_t i = 0; i < done; ++i) lane.outbox[lane.acknowledged++].reset();
+  unacknowledged_ -= static_cast<uint32_t>(done);
   // Seldom, so that it costs little per message.
   if (2 * lane.acknowledged >= lane.outbox.size()) {
     lane.outbox.erase(lane.outbox.begin(), lane.outbox.begin() + lane.acknowledged);
@@ -189,6 +185,7 @@ void CourierSession::CarryOver(Instant now, std::vector<Frame>& out) {
     old.acknowledged = 0;
     old.next_sequence = 1;
   }
+  unacknowledged_ = 0;
   last_bulk_in_control_ = 0;
   for (SharedMessage& message : kept) Send(now, std::move(message), out);
 }

@@ -138,7 +138,7 @@ class CourierSession {
   uint64_t incarnation() const { return incarnation_; }
   // The format that both sides understand, as far as is known.
   uint16_t format() const { return std::min(peer_speaks_, options_->speaks); }
-  size_t unacknowledged() const;
+  size_t unacknowledged() const { return unacknowledged_; }
   int64_t refused() const { return refused_; }
   // What the next acknowledgement will free; nullptr: nothing. For a host that wants it in its
   // caches.
@@ -191,6 +191,7 @@ class CourierSession {
   Lane control_;
   std::unique_ptr<BulkLanes> bulk_;
   int64_t refused_ = 0;
+  uint32_t unacknowledged_ = 0;  // in all lanes
   uint16_t peer_speaks_ = 1;
   uint64_t last_bulk_in_control_ = 0;  // its sequence; 0: none
   // Frames of dead processes still in flight are refused.

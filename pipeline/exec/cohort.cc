@@ -335,7 +335,7 @@ void Cohort::DeviceWasBusy(Instant now) {
 }
 
 std::string Cohort::WaitingFor() const {
-  if (last_.is_over || last_.is_early) return "";
+  if (!IsWaiting()) return "";
   return broken_ ? "a plan: " + broken_->why : "gradients of its cohort";
 }
 

@@ -102,6 +102,7 @@ class Cohort {
   void DeviceWasBusy(Instant now);
 
   const std::vector<NodeId>& members() const { return members_; }
+  bool IsWaiting() const { return !last_.is_over && !last_.is_early; }
   std::string WaitingFor() const;  // for people; "": for nobody
 
  private:

@@ -8,7 +8,7 @@
 #include "pipeline/plan/route.h"
 
 namespace skerry {
-StageActor::StageActor(Options options, PipelinePlan plan)
+StageActor::StageActor(Options options, SharedPlan plan)
     : options_(std::move(options)),
       plan_(std::move(plan)),
       step_(options_.first_step - 1),
@@ -21,7 +21,7 @@ StageActor::StageActor(Options options, PipelinePlan plan)
 
 NodeId StageActor::NodeAt(const Path& path, int32_t hop) const {
   const Slot slot = path[static_cast<size_t>(hop) % path.size()];
-  return plan_.stages[static_cast<size_t>(slot.stage)].replicas[static_cast<size_t>(slot.replica)];
+  return plan_->stages[static_cast<size_t>(slot.stage)].replicas[static_cast<size_t>(slot.replica)];
 }
 
 bool StageActor::IsOwn(const Visit& visit) const {
@@ -30,14 +30,14 @@ bool StageActor::IsOwn(const Visit& visit) const {
 
 // A stranger's path is believed only if every slot exists and no stage comes twice.
 bool StageActor::PathIsValid(const Path& path) const {
-  if (path.empty() || path.size() > plan_.stages.size() || path.front().stage != 0) return false;
-  std::set<int32_t> stages;
+  if (path.empty() || path.size() > plan_->stages.size() || path.front().stage != 0) return false;
+  std::vector<uint8_t> visits(plan_->stages.size());
   return std::all_of(path.begin(), path.end(), [&](const Slot& slot) {
-    return slot.stage >= 0 && static_cast<size_t>(slot.stage) < plan_.stages.size() &&
+    return slot.stage >= 0 && static_cast<size_t>(slot.stage) < plan_->stages.size() &&
            slot.replica >= 0 &&
            static_cast<size_t>(slot.replica) <
-               plan_.stages[static_cast<size_t>(slot.stage)].replicas.size() &&
-           stages.insert(slot.stage).second;
+               plan_->stages[static_cast<size_t>(slot.stage)].replicas.size() &&
+           visits[static_cast<size_t>(slot.stage)]++ == 0;
   });
 }
 
@@ -47,7 +47,7 @@ void StageActor::BeginStep(Context& context, int64_t step) {
   step_open_ = true;
   accumulated_ = std::exchange(carried_, 0);
   report_ = {step, {}};
-  tracer_.Begin(step, plan_.version, context.now());
+  tracer_.Begin(step, plan_->version, context.now());
   TellSizes(context, step);
   losses_.clear();
   std::erase_if(voided_, [&](const Key& key) { return key.first < step; });
@@ -91,7 +91,7 @@ DeltaCodec StageActor::SendAs(const Visit& visit) const {
   int32_t to = visit.hop + 1;
   if (visit.task == Task::kLoss) to = length - 1;
   if (visit.task == Task::kBackward) to = visit.hop - 1;
-  const bool slow = std::binary_search(plan_.slow_links.begin(), plan_.slow_links.end(),
+  const bool slow = std::binary_search(plan_->slow_links.begin(), plan_->slow_links.end(),
                                        SlowLink{options_.self, NodeAt(visit.path, to)});
   return slow ? options_.slow_link_codec : DeltaCodec::kNone;
 }
@@ -101,7 +101,7 @@ void StageActor::OnActivation(Context& context, const NodeId& from, const Activa
   const auto length = static_cast<int32_t>(activation.path.size());
   const bool valid =
       PathIsValid(activation.path) && activation.hop >= 1 && activation.hop <= length &&
-      activation.microbatch >= 0 && activation.microbatch < plan_.microbatches_per_step &&
+      activation.microbatch >= 0 && activation.microbatch < plan_->microbatches_per_step &&
       activation.step >= 0 && HasRightSize({activation.values, activation.codec}) &&
       NodeAt(activation.path, activation.hop) == options_.self &&
       NodeAt(activation.path, activation.hop - 1) == from &&
@@ -303,8 +303,8 @@ void StageActor::Finish(Context& context, Key key, Visit& visit, const WorkResul
         MakeReady(context, visit, Task::kLoss, {result.values});
       } else {
         options_.send(context, NodeAt(visit.path, visit.hop + 1),
-                      Activation{key.first, key.second, visit.attempt, visit.hop + 1, plan_.version,
-                                 visit.path, result.values, result.codec});
+                      Activation{key.first, key.second, visit.attempt, visit.hop + 1,
+                                 plan_->version, visit.path, result.values, result.codec});
       }
       break;
     case Task::kLoss:
@@ -315,7 +315,7 @@ void StageActor::Finish(Context& context, Key key, Visit& visit, const WorkResul
       } else {
         const auto last = static_cast<int32_t>(visit.path.size()) - 1;
         options_.send(context, NodeAt(visit.path, last),
-                      Gradient{key.first, key.second, visit.attempt, last, plan_.version,
+                      Gradient{key.first, key.second, visit.attempt, last, plan_->version,
                                result.values, result.codec});
       }
       break;
@@ -323,7 +323,7 @@ void StageActor::Finish(Context& context, Key key, Visit& visit, const WorkResul
       visit.state = State::kDone;
       if (visit.hop > 0) {
         options_.send(context, NodeAt(visit.path, visit.hop - 1),
-                      Gradient{key.first, key.second, visit.attempt, visit.hop - 1, plan_.version,
+                      Gradient{key.first, key.second, visit.attempt, visit.hop - 1, plan_->version,
                                result.values, result.codec});
       } else if (avoidance_) {
         avoidance_->OnOver(key, visit.sent);

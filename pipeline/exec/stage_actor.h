@@ -83,7 +83,7 @@ class StageActor {
     // Stage 0: a Detour or a VoidList that the coordinator is to pass on too; may be empty.
     std::function<void(Context&, const Message&)> pass_on;
   };
-  StageActor(Options options, PipelinePlan plan);
+  StageActor(Options options, SharedPlan plan);
 
   // Starts step `step`; StepDone() is false until it is over. Call only when no step is open.
   void BeginStep(Context& context, int64_t step);
@@ -100,7 +100,7 @@ class StageActor {
   void OnVoidList(Context& context, const NodeId& from, const VoidList& message, bool passed_on);
   void OnHopLate(Context& context, const NodeId& from, const HopLate& message);
   // A newer plan: routes around the newly dead.
-  void OnPlan(Context& context, const PipelinePlan& plan);
+  void OnPlan(Context& context, const SharedPlan& plan);
 
   // Tells of microbatches that are late, or leads them around. Call now and then (Options::tick).
   void OnTick(Context& context);
@@ -121,7 +121,8 @@ class StageActor {
   int64_t tokens() const { return tokens_; }              // whose gradients were accumulated here
   // The most that payloads took which waited for the device.
   int64_t input_bytes_peak() const { return input_bytes_peak_; }
-  std::string WaitingFor() const;  // for people
+  bool IsWaiting() const { return Awaits().has_value(); }
+  std::string WaitingFor() const;  // for people; "": for nothing
   // Call when the optimizer's step is done: when the device did what in it, of one that is traced.
   std::optional<StepTrace> TakeTrace(Instant now) { return tracer_.End(now); }
 
@@ -175,6 +176,13 @@ class StageActor {
   void Trace(const Context& context, const Running& done, const Visit& visit);
   void NoteSizes(const Running& done, const Visit& visit);
   void TellSizes(Context& context, int64_t step);
+  // What the first microbatch that is not over waits for, while the device has nothing to do.
+  struct Awaited {
+    const char* what;
+    int32_t microbatch;
+    NodeId from;
+  };
+  std::optional<Awaited> Awaits() const;
   bool HasRightSize(const PassInput& input) const;
   DeltaCodec SendAs(const Visit& visit) const;
   void Finish(Context& context, Key key, Visit& visit, const WorkResult& result);
@@ -214,7 +222,7 @@ class StageActor {
   void Discard(Context& context, Key key) const;
 
   Options options_;
-  PipelinePlan plan_;
+  SharedPlan plan_;
   int64_t step_ = -1;
   bool step_open_ = false;
   Visits visits_;              // of the open step, early ones, and those sent again

@@ -13,7 +13,7 @@ namespace skerry {
 // Only who leads a microbatch may void it.
 std::optional<NodeId> StageActor::LeaderOf(Key key) const {
   if (key.first < 0 || key.first > step_ + kVoidAheadMax || key.second < 0 ||
-      key.second >= plan_.microbatches_per_step) {
+      key.second >= plan_->microbatches_per_step) {
     return std::nullopt;
   }
   const auto home = HomeOf(plan_, key.first, key.second);
@@ -84,7 +84,7 @@ bool StageActor::IsOver(Key key) const {
 // path hear that. Own ones that are over went through the dead: who stands in for them hears it,
 // also who was so late that it may still be in an older step.
 void StageActor::VoidPast(Context& context, const PipelinePlan& before) {
-  const int32_t count = plan_.microbatches_per_step;
+  const int32_t count = plan_->microbatches_per_step;
   const auto slot = SlotOf(plan_, options_.self);
   if (!slot || slot->stage != 0) return;
   int64_t oldest = step_ - options_.lag_max;
@@ -112,7 +112,7 @@ void StageActor::SayEnded(Context& context, const NodeId& node,
                           std::span<const VoidList::Microbatch> keys) {
   for (size_t first = 0; first < keys.size(); first += kVoidListMax) {
     const auto part = keys.subspan(first, std::min(kVoidListMax, keys.size() - first));
-    const VoidList list{node, {part.begin(), part.end()}, plan_.version};
+    const VoidList list{node, {part.begin(), part.end()}, plan_->version};
     options_.send(context, node, list);
     if (lateness_ && options_.pass_on) options_.pass_on(context, list);
   }
@@ -129,7 +129,7 @@ void StageActor::Restart(Context& context, Key key, Visit& visit) {
       const NodeId node = NodeAt(visit.path, static_cast<int32_t>(hop));
       if (WorksAt(plan_, node, key.first)) {
         options_.send(context, node,
-                      MicrobatchVoid{key.first, key.second, visit.attempt, plan_.version});
+                      MicrobatchVoid{key.first, key.second, visit.attempt, plan_->version});
       }
     }
     Discard(context, key);
@@ -144,9 +144,9 @@ void StageActor::Restart(Context& context, Key key, Visit& visit) {
   visit.late_hops.clear();
 }
 
-void StageActor::OnPlan(Context& context, const PipelinePlan& plan) {
-  if (plan.version <= plan_.version) return;
-  const PipelinePlan before = std::exchange(plan_, plan);
+void StageActor::OnPlan(Context& context, const SharedPlan& plan) {
+  if (plan->version <= plan_->version) return;
+  const SharedPlan before = std::exchange(plan_, plan);
   ForgetAvoided(before);
   VoidPast(context, before);
   std::vector<Key> orphans;

@@ -81,7 +81,7 @@ int32_t StageActor::Culprit(Visit& visit, Instant now) const {
 bool StageActor::HasWayAround(Key key, const Visit& visit, const NodeId& node) const {
   if (options_.may_leave_out) return true;
   const int32_t stage = SlotOf(plan_, node)->stage;
-  const auto& replicas = plan_.stages[static_cast<size_t>(stage)].replicas;
+  const auto& replicas = plan_->stages[static_cast<size_t>(stage)].replicas;
   return std::any_of(replicas.begin(), replicas.end(), [&](const NodeId& other) {
     return other != node && WorksAt(plan_, other, key.first) && !visit.around.contains(other);
   });
@@ -105,7 +105,7 @@ void StageActor::LeadAround(Context& context, Key key, Visit& visit) {
 // Also by way of the coordinator: the link may be what is late.
 void StageActor::VoidForGood(Context& context, const Detour& detour) {
   options_.send(context, detour.around,
-                VoidList{detour.around, {{detour.step, detour.microbatch}}, plan_.version});
+                VoidList{detour.around, {{detour.step, detour.microbatch}}, plan_->version});
   if (lateness_ && options_.pass_on) options_.pass_on(context, detour);
 }
 
@@ -130,7 +130,7 @@ void StageActor::ChoosePath(Context& context, Key key, Visit& visit, const NodeI
     const bool skipped = std::none_of(visit.path.begin(), visit.path.end(),
                                       [&](const Slot& slot) { return slot.stage == stage; });
     VoidForGood(context, {key.first, key.second, node, is_culprit ? waited.seconds() : 0.0, skipped,
-                          plan_.version});
+                          plan_->version});
   }
 }
 

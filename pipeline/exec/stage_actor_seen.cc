@@ -37,25 +37,29 @@ void StageActor::TellSizes(Context& context, int64_t step) {
   for (BoundarySizes& sizes : tally_.TakeBefore(step)) options_.sizes(context, std::move(sizes));
 }
 
-std::string StageActor::WaitingFor() const {
-  if (running_.job != 0 || !step_open_) return "";
+std::optional<StageActor::Awaited> StageActor::Awaits() const {
+  if (running_.job != 0 || !step_open_) return std::nullopt;
   for (const int32_t microbatch : pending_) {
     const auto it = visits_.find({step_, microbatch});
     if (it == visits_.end() || it->second.path.empty()) continue;
     const Visit& visit = it->second;
-    const auto length = static_cast<int32_t>(visit.path.size());
-    if (visit.state == State::kExpected && visit.hop > 0) {
-      return absl::StrFormat("activation of microbatch %d from %s", microbatch,
-                             NodeAt(visit.path, visit.hop - 1).Short());
+    if (visit.state == State::kExpected && visit.hop > 0)
+      return Awaited{"activation", microbatch, NodeAt(visit.path, visit.hop - 1)};
+    if (visit.state != State::kAway) continue;
+    if (IsOwn(visit) && losses_.count(microbatch) == 0) {
+      const auto last = static_cast<int32_t>(visit.path.size()) - 1;
+      return Awaited{"last activation", microbatch, NodeAt(visit.path, last)};
     }
-    if (visit.state == State::kAway) {
-      const bool is_on_its_way = IsOwn(visit) && losses_.count(microbatch) == 0;
-      return absl::StrFormat(
-          "%s of microbatch %d from %s", is_on_its_way ? "last activation" : "gradient", microbatch,
-          NodeAt(visit.path, is_on_its_way ? length - 1 : visit.hop + 1).Short());
-    }
+    return Awaited{"gradient", microbatch, NodeAt(visit.path, visit.hop + 1)};
   }
-  return "";
+  return std::nullopt;
+}
+
+std::string StageActor::WaitingFor() const {
+  const std::optional<Awaited> awaited = Awaits();
+  if (!awaited) return "";
+  return absl::StrFormat("%s of microbatch %d from %s", awaited->what, awaited->microbatch,
+                         awaited->from.Short());
 }
 
 }  // namespace skerry

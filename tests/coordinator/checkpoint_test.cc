@@ -228,8 +228,8 @@ TEST_CASE("When a stage has nobody left the run goes back to its checkpoint, wit
   CHECK(kept.run.CountEvents("stage_lost") == 1);
   const auto told = kept.run.SentTo<PlanUpdate>(kept.run.state().plan->stages[0].replicas[0]);
   REQUIRE_FALSE(told.empty());
-  CHECK(told.back().plan.dead.size() == 4);
-  CHECK(told.back().plan.version > version);
+  CHECK(told.back().plan->dead.size() == 4);
+  CHECK(told.back().plan->version > version);
 
   // What somebody says who has not heard of it changes nothing.
   kept.run.From(told.empty() ? Node(0) : kept.run.state().plan->stages[0].replicas[0],

@@ -210,7 +210,7 @@ TEST_CASE("A process that restarted in training lost its stage: it is replaced, 
   CHECK(run.state().nodes.at(node).alive);
   CHECK(run.state().plan->dead == std::vector<NodeId>{node});
   REQUIRE(run.SentTo<PlanUpdate>(node).size() == 1);
-  CHECK(run.SentTo<PlanUpdate>(node)[0].plan.dead.size() == 1);
+  CHECK(run.SentTo<PlanUpdate>(node)[0].plan->dead.size() == 1);
   CHECK(run.SentTo<Welcome>(node).size() == 1);
   // A standby that goes again moves no plan.
   run.From(node, skerry::Leave{""});
@@ -247,7 +247,7 @@ TEST_CASE("A node taken for dead that speaks again is told so, once", "[coordina
   run.From(silent, Beat(Phase::kTraining, 1));
 
   REQUIRE(run.SentTo<PlanUpdate>(silent).size() == 1);
-  CHECK(run.SentTo<PlanUpdate>(silent)[0].plan.dead == std::vector<NodeId>{silent});
+  CHECK(run.SentTo<PlanUpdate>(silent)[0].plan->dead == std::vector<NodeId>{silent});
 }
 
 TEST_CASE("Bytes of a node add up over its processes, and over the coordinator's",

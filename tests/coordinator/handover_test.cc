@@ -75,7 +75,7 @@ TEST_CASE("Handover: a standby is named for the dead slot, and the journal tells
   CHECK(ValidatePlan(*fleet.state().plan, fleet.config).ok());
   CHECK(fleet.LastEvent("handover")["node"] == fleet.gone.Short());
   CHECK(fleet.LastEvent("handover")["stage"] == 1);
-  CHECK(fleet.SentTo<PlanUpdate>(fleet.gone).back().plan == *fleet.state().plan);
+  CHECK(*fleet.SentTo<PlanUpdate>(fleet.gone).back().plan == *fleet.state().plan);
   CHECK(fleet.Fold() == fleet.state());
 }
 

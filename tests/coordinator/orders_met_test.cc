@@ -68,7 +68,7 @@ void CheckHeld(const ServedRun& run, int64_t at) {
     for (const auto& [to, message] : run.context.sends) {
       if (to != Node(i)) continue;
       const auto* update = std::get_if<PlanUpdate>(&message);
-      is_planned = is_planned || (update != nullptr && update->plan.dead.empty());
+      is_planned = is_planned || (update != nullptr && update->plan->dead.empty());
       const auto* told = std::get_if<Heartbeat>(&message);
       if (told != nullptr && !is_planned) limit = *told;
     }

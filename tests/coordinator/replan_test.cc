@@ -157,7 +157,7 @@ TEST_CASE("Migration: one plan, when the stage's round has landed, and the journ
   CHECK(plan.dead.size() == 2);
   CHECK(Holders(plan, 1).size() == 2);
   CHECK(ValidatePlan(plan, fleet.config).ok());
-  CHECK(fleet.SentTo<PlanUpdate>(mover).back().plan == plan);
+  CHECK(*fleet.SentTo<PlanUpdate>(mover).back().plan == plan);
   CHECK(fleet.CountEvents("migration") == 1);
   CHECK(fleet.state().migrations == 1);
   CHECK(fleet.state().moved.size() == 2);

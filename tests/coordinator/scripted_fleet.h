@@ -118,11 +118,11 @@ class ScriptedFleet {
     } else if (const auto* probe = std::get_if<ProbeRequest>(&message)) {
       Say(id, LinkReading{probe->target, 0.02, 2e7});
     } else if (const auto* update = std::get_if<PlanUpdate>(&message)) {
-      if (member.plan && member.plan->version >= update->plan.version) return;
-      CHECK(update->plan.dead.empty());
+      if (member.plan && member.plan->version >= update->plan->version) return;
+      CHECK(update->plan->dead.empty());
       member.plan = update->plan;
-      for (size_t stage = 0; stage < update->plan.stages.size(); ++stage) {
-        const auto& replicas = update->plan.stages[stage].replicas;
+      for (size_t stage = 0; stage < update->plan->stages.size(); ++stage) {
+        const auto& replicas = update->plan->stages[stage].replicas;
         if (std::count(replicas.begin(), replicas.end(), id) > 0) {
           member.stage = static_cast<int32_t>(stage);
         }

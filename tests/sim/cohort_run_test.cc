@@ -52,8 +52,8 @@ Seen Train(VirtualRunOptions options,
     const auto* commit = std::get_if<RoundCommit>(&message);
     if (commit != nullptr && commit->round == strikes_after && std::exchange(is_due, false))
       strike(run, plan);
-    if (update == nullptr || seen.cohorts > 0 || update->plan.version != 1) return;
-    for (size_t s = 0; s < update->plan.stages.size(); ++s) {
+    if (update == nullptr || seen.cohorts > 0 || update->plan->version != 1) return;
+    for (size_t s = 0; s < update->plan->stages.size(); ++s) {
       for (const NodeId& node : HearersOf(update->plan, static_cast<int32_t>(s)))
         seen.cohorts += CohortOf(update->plan, node).size() > 1 ? 1 : 0;
     }

@@ -38,7 +38,7 @@ Watched Train(VirtualRunOptions options, bool lies) {
   run.WatchMessages([&](Instant, const Message& message) {
     const auto* update = std::get_if<PlanUpdate>(&message);
     if (!lies || !liar.empty() || update == nullptr) return;
-    const NodeId node = update->plan.stages.back().replicas.front();
+    const NodeId node = update->plan->stages.back().replicas.front();
     liar = node.Short();
     for (int32_t i = 0; i < 8; ++i) {
       if (VirtualRun::node(i) == node) run.faults(i).passes_on = true;

@@ -58,8 +58,8 @@ Seen RunWithCut(VirtualRunOptions options, double cut_s, double for_s, bool one_
   seen.wrong = EndOf(run, outcome);
   seen.rounds = outcome.rounds;
   for (const auto& [version, plan] : run.checkers().plans()) {
-    seen.absent.insert(plan.absent.begin(), plan.absent.end());
-    seen.dead = std::max(seen.dead, plan.dead.size());
+    seen.absent.insert(plan->absent.begin(), plan->absent.end());
+    seen.dead = std::max(seen.dead, plan->dead.size());
   }
   for (const auto& [key, commit] : run.checkers().state().commits) {
     const bool is_all = commit.participants.size() == replicas;

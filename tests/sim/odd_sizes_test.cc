@@ -42,7 +42,7 @@ Watched Train(VirtualRunOptions options, double scaled, bool of_last_stage = tru
     watched.said += std::holds_alternative<BoundarySizes>(message) ? 1 : 0;
     const auto* update = std::get_if<PlanUpdate>(&message);
     if (scaled == 1 || !liar.empty() || update == nullptr) return;
-    const auto& stages = update->plan.stages;
+    const auto& stages = update->plan->stages;
     const NodeId node = (of_last_stage ? stages.back() : stages.front()).replicas.front();
     liar = node.Short();
     for (int32_t i = 0; i < nodes; ++i) {

@@ -93,52 +93,52 @@ PlannedSettings ReadSettings(ReadChecks& checks, schema::Settings::Reader r) {
 }  // namespace
 
 PlanUpdate ReadPlan(ReadChecks& checks, schema::Plan::Reader r) {
-  PlanUpdate m;
-  m.plan.version = checks.NotNegative(r.getVersion(), "plan version");
-  m.plan.microbatches_per_step = checks.NotNegative(r.getMicrobatchesPerStep(), "microbatches");
+  PipelinePlan plan;
+  plan.version = checks.NotNegative(r.getVersion(), "plan version");
+  plan.microbatches_per_step = checks.NotNegative(r.getMicrobatchesPerStep(), "microbatches");
   const auto stages = r.getStages();
-  m.plan.stages.resize(checks.Count(stages, limits::kStagesMax, "stages"));
+  plan.stages.resize(checks.Count(stages, limits::kStagesMax, "stages"));
   size_t slots_in_plan = 0;
-  for (unsigned i = 0; i < m.plan.stages.size(); ++i) {
+  for (unsigned i = 0; i < plan.stages.size(); ++i) {
     slots_in_plan += stages[i].getReplicas().size();
     if (slots_in_plan > limits::kPlanSlotsMax) checks.Break("slots of the plan", "are too many");
-    m.plan.stages[i] = {checks.NotNegative(stages[i].getFirstLayer(), "first layer"),
-                        checks.NotNegative(stages[i].getLastLayer(), "last layer"),
-                        ReadIds(checks, stages[i].getReplicas(), limits::kReplicasMax, "replicas"),
-                        ReadShares(checks, stages[i]),
-                        ReadRemade(checks, stages[i]),
-                        ReadCohorts(checks, stages[i])};
+    plan.stages[i] = {checks.NotNegative(stages[i].getFirstLayer(), "first layer"),
+                      checks.NotNegative(stages[i].getLastLayer(), "last layer"),
+                      ReadIds(checks, stages[i].getReplicas(), limits::kReplicasMax, "replicas"),
+                      ReadShares(checks, stages[i]),
+                      ReadRemade(checks, stages[i]),
+                      ReadCohorts(checks, stages[i])};
   }
   const auto paths = r.getPaths();
-  m.plan.paths.resize(checks.Count(paths, limits::kPathsMax, "paths"));
-  for (unsigned i = 0; i < m.plan.paths.size(); ++i) {
+  plan.paths.resize(checks.Count(paths, limits::kPathsMax, "paths"));
+  for (unsigned i = 0; i < plan.paths.size(); ++i) {
     slots_in_plan += paths[i].getSlots().size();
     if (slots_in_plan > limits::kPlanSlotsMax) checks.Break("slots of the plan", "are too many");
-    m.plan.paths[i] = ReadPath(checks, paths[i]);
+    plan.paths[i] = ReadPath(checks, paths[i]);
   }
-  m.plan.dead = ReadIds(checks, r.getDead(), limits::kDeadMax, "dead nodes");
-  m.plan.joining = ReadJoining(checks, r);
-  m.plan.settings = ReadSettings(checks, r.getSettings());
+  plan.dead = ReadIds(checks, r.getDead(), limits::kDeadMax, "dead nodes");
+  plan.joining = ReadJoining(checks, r);
+  plan.settings = ReadSettings(checks, r.getSettings());
   const auto links = r.getSlowLinks();
-  m.plan.slow_links.resize(checks.Count(links, limits::kSlowLinksMax, "slow links"));
-  for (unsigned i = 0; i < m.plan.slow_links.size(); ++i) {
-    m.plan.slow_links[i] = {ReadId<NodeId>(links[i].getFrom()), ReadId<NodeId>(links[i].getTo())};
+  plan.slow_links.resize(checks.Count(links, limits::kSlowLinksMax, "slow links"));
+  for (unsigned i = 0; i < plan.slow_links.size(); ++i) {
+    plan.slow_links[i] = {ReadId<NodeId>(links[i].getFrom()), ReadId<NodeId>(links[i].getTo())};
   }
   const auto absent = r.getAbsent();
-  m.plan.absent.resize(checks.Count(absent, limits::kAbsentMax, "absences"));
-  for (unsigned i = 0; i < m.plan.absent.size(); ++i) {
-    m.plan.absent[i] = {checks.NotNegative(absent[i].getStage(), "stage"),
-                        checks.NotNegative(absent[i].getRound(), "round"),
-                        ReadId<NodeId>(absent[i].getNode())};
+  plan.absent.resize(checks.Count(absent, limits::kAbsentMax, "absences"));
+  for (unsigned i = 0; i < plan.absent.size(); ++i) {
+    plan.absent[i] = {checks.NotNegative(absent[i].getStage(), "stage"),
+                      checks.NotNegative(absent[i].getRound(), "round"),
+                      ReadId<NodeId>(absent[i].getNode())};
   }
   const auto start = r.getStart();
-  m.plan.start = {checks.NotNegative(start.getSince(), "plan version"),
-                  checks.NotNegative(start.getRound(), "round"),
-                  checks.NotNegative(start.getStep(), "step")};
-  if (m.plan.start.since == 0 && m.plan.start != PlanStart()) {
+  plan.start = {checks.NotNegative(start.getSince(), "plan version"),
+                checks.NotNegative(start.getRound(), "round"),
+                checks.NotNegative(start.getStep(), "step")};
+  if (plan.start.since == 0 && plan.start != PlanStart()) {
     checks.Break("start of the plan", "is of no version");
   }
-  return m;
+  return {std::move(plan)};
 }
 
 }  // namespace skerry

@@ -191,7 +191,7 @@ std::string Describe(const Message& message) {
           [](const Ping& m) { return StrFormat("Ping %d bytes", m.padding_bytes); },
           [](const Pong&) { return std::string("Pong"); },
           [](const LinkReading& m) { return "LinkReading " + m.target.Short(); },
-          [](const PlanUpdate& m) { return StrFormat("PlanUpdate %d", m.plan.version); },
+          [](const PlanUpdate& m) { return StrFormat("PlanUpdate %d", m.plan->version); },
           [](const Heartbeat& m) { return StrFormat("Heartbeat step %d", m.step); },
           [](const StepReport& m) { return StrFormat("StepReport %d", m.step); },
           [](const Leave& m) { return "Leave " + m.reason; },

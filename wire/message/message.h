@@ -97,7 +97,7 @@ struct Peers {
 // coordinator → node: the plan. It takes effect where the node stands: a first plan starts training
 // at step 0.
 struct PlanUpdate {
-  PipelinePlan plan;
+  SharedPlan plan;
   bool operator==(const PlanUpdate&) const = default;
 };
 

@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/ids.h"
@@ -107,6 +109,21 @@ struct PipelinePlan {
   std::vector<Absence> absent = {};  // sorted; of rounds that somebody may not have landed yet
   PlanStart start = {};
   bool operator==(const PipelinePlan&) const = default;
+};
+
+// A plan that nobody changes any more. It is large: the message, the node, its stage and in a
+// simulation all nodes hold the same one. Copying and comparing copies is cheap; any thread.
+class SharedPlan {
+ public:
+  SharedPlan(PipelinePlan plan = {})
+      : plan_(std::make_shared<const PipelinePlan>(std::move(plan))) {}
+  operator const PipelinePlan&() const { return *plan_; }
+  const PipelinePlan& operator*() const { return *plan_; }
+  const PipelinePlan* operator->() const { return plan_.get(); }
+  bool operator==(const SharedPlan& o) const { return plan_ == o.plan_ || *plan_ == *o.plan_; }
+
+ private:
+  std::shared_ptr<const PipelinePlan> plan_;
 };
 
 // The configuration with what the planner chose filled in: what a run trains with.

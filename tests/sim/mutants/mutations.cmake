@@ -63,9 +63,9 @@ mutant(9 coordinator/run_state.cc
 # ---- node --------------------------------------------------------------------------------------
 
 mutant(10 node/node_actor.cc
-  [[  if (message.plan.version <= plan_.version) return;]]
-  [[  if (message.plan.version <= plan_.version) return;
-  if (MutantIs(10) && plan_.version > 0) return;]])
+  [[  if (message.plan->version <= plan_->version) return;]]
+  [[  if (message.plan->version <= plan_->version) return;
+  if (MutantIs(10) && plan_->version > 0) return;]])
 
 mutant(11 node/node_life.cc
   [[  for (const StepReport& report : recent_reports_) Send(context, peer, report);]]

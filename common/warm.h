@@ -1,0 +1,19 @@
+// Brings memory into the caches before it is used, many lines at once.
+#pragma once
+
+#include <cstddef>
+
+namespace skerry {
+
+inline constexpr size_t kCacheLine = 64;
+
+// Reads one byte of each line of an object. No prefetch instruction: of a burst of those a
+// processor drops what is beyond the misses that it can have under way, and a fifth of the whole
+// host's time went into waiting for what had been dropped. A read waits for its turn instead, and
+// nothing waits for it.
+inline void Warm(const void* object, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += kCacheLine)
+    static_cast<void>(*(static_cast<const volatile char*>(object) + at));
+}
+
+}  // namespace skerry
