@@ -74,6 +74,11 @@ absl::Status PrintTicket(const TicketRequest& request) {
                                                  request.uses, role}));
   SKERRY_RETURN_IF_ERROR(NoteTicket(request.directory, *DecodeTicket(text)));
   std::printf("%s\n", text.c_str());
+  std::ifstream in(run.directory.File("status.json"));
+  const auto status = nlohmann::json::parse(in, nullptr, false);
+  if (status.is_object() && status.value("phase", "") == "finished") {
+    std::fprintf(stderr, "note: the run is finished; whoever joins by this ticket is sent home\n");
+  }
   return absl::OkStatus();
 }
 

@@ -253,6 +253,18 @@ absl::Status PrintStatus(const std::string& home, bool json) {
   return absl::OkStatus();
 }
 
+// What keeps a node from working that is not paused; "": nothing.
+std::string WhyItRestsStill(const fs::path& home) {
+  const auto status = RunningStatus(home);
+  const std::string resting = status.ok() ? status->value("resting", "") : "";
+  if (!resting.empty() && !resting.starts_with("it is paused")) return resting;
+  const auto limits = LoadLimits((home / kLimitsFile).string());
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  return limits.ok() ? WhyRest(*limits, DayBudget(), 0, 60 * local.tm_hour + local.tm_min) : "";
+}
+
 absl::Status Pause(const std::string& given, bool paused) {
   const fs::path home = NodeHome(given);
   std::error_code error;
@@ -264,6 +276,11 @@ absl::Status Pause(const std::string& given, bool paused) {
   if (!NodeRunsIn(home)) {
     std::printf("no node runs in %s now; one that joins there %s\n", home.c_str(),
                 paused ? "waits for skerry-node resume" : "begins at once");
+    return absl::OkStatus();
+  }
+  const std::string rests = paused ? "" : WhyItRestsStill(home);
+  if (!rests.empty()) {
+    std::printf("not paused, but the node rests still: %s\n", rests.c_str());
     return absl::OkStatus();
   }
   std::printf(paused ? "paused: the node leaves its run within seconds and waits\n"

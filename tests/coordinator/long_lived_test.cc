@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <catch2/catch.hpp>
+#include <ctime>
 
 #include "bench/siege/program_run.h"
 
@@ -67,6 +68,39 @@ TEST_CASE("What was changed in run.toml after the run began is named", "[coordin
   const std::string log = run.Log("refusal").string();
   CHECK(Try(log, {"serve", run.Dir(), "--bind", "tcp://127.0.0.1:*"}) == "exit code 1");
   CHECK(Has(TextOf(log), "([run] steps was 100000, is 200000)"));
+}
+
+TEST_CASE("A node that rests by its hours is not said to join when a pause ends", "[node]") {
+  ProgramRun run(1, 10);
+  run.Serve();
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  const std::string later =
+      absl::StrFormat("%d-%d", (local.tm_hour + 2) % 24, (local.tm_hour + 3) % 24);
+  ChildProcess node =
+      run.Join(run.Say({"ticket", run.Dir()}), "node", ProgramRun::kRegion, {"--hours", later});
+  WaitFor(run.Log("node"), "outside its hours", node);
+  const std::string bin = fs::canonical("/proc/self/exe").parent_path().string() + "/skerry-node";
+  const std::string home = (run.at / "node").string();
+  const auto tell = [&](const char* command) {
+    return RunAndCapture({bin, command, "--home", home}).value_or("");
+  };
+  CHECK(Has(tell("resume"), "rests still: it is outside its hours"));
+  CHECK(Has(tell("pause"), "paused: the node leaves"));
+  CHECK(Has(tell("resume"), "rests still: it is outside its hours"));
+}
+
+TEST_CASE("A ticket for a run that is finished says so", "[coordinator]") {
+  ProgramRun run(1, 10);
+  run.Serve();
+  const std::string log = run.Log("ticket").string();
+  CHECK(Try(log, {"ticket", run.Dir()}) == "exit code 0");
+  CHECK_FALSE(Has(TextOf(log), "finished"));
+  ChildProcess node = run.Join(run.Say({"ticket", run.Dir()}), "node");
+  CHECK(run.coordinator->Wait() == "exit code 0");
+  CHECK(Try(log, {"ticket", run.Dir()}) == "exit code 0");
+  CHECK(Has(TextOf(log), "note: the run is finished"));
 }
 
 TEST_CASE("A trace that comes to nothing leaves the one before it as it was",
