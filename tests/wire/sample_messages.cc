@@ -205,6 +205,16 @@ Payload SamplePayload(size_t size) {
 std::vector<std::pair<std::string, Message>> ShardedSamples() {
   return {
       {"delta_sum", DeltaSum{1, 2, 0xfeedf00d, 4096, SampleDigest(6), SamplePayload(48), 7}},
+      {"delta_sum_passed_on",
+       DeltaSum{1, 2, 0xfeedf00d, 4096, SampleDigest(6), SamplePayload(48), 7, SampleNode(3)}},
+      {"round_commit_of_cohorts",
+       RoundCommit{1,
+                   2,
+                   {{SampleNode(1), 10, SampleDigest(1)}},
+                   0xfeedf00d,
+                   {},
+                   {},
+                   {SampleDigest(7)}}},
       {"sums_held",
        SumsHeld{1,
                 2,

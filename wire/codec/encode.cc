@@ -241,8 +241,11 @@ class Writer : public WriteChecks {
     WriteParticipants(m.participants, b.initParticipants(count));
     Require(m.table.size() <= limits::kTableBytesMax, "table");
     if (!m.table.empty()) b.setTable(kj::arrayPtr(m.table.data(), m.table.size()));
+    const size_t most = limits::kParticipantsMax;
+    if (!m.messages.empty())
+      WriteIds(m.messages, b.initMessages(Count(m.messages, most, "messages")));
     if (m.covered.empty()) return;
-    auto covered = b.initCovered(Count(m.covered, limits::kParticipantsMax, "covered rounds"));
+    auto covered = b.initCovered(Count(m.covered, most, "covered rounds"));
     for (unsigned i = 0; i < covered.size(); ++i) covered.set(i, m.covered[i]);
   }
   void operator()(const DeltaSum& m) {
@@ -252,6 +255,7 @@ class Writer : public WriteChecks {
     b.setTokens(m.tokens);
     WriteId(m.digest, b.initDigest());
     b.setPlanVersion(m.plan_version);
+    if (!m.sender.IsZero()) WriteId(m.sender, b.initSender());
     payload_ = m.payload;
   }
   void operator()(const RoundLate& m) {
