@@ -29,25 +29,32 @@ std::optional<NodeId> RefutedBy(const SumsHeld& said, const NodeId& by, const Pi
   return sum != nullptr && sum->digest.IsZero() ? std::optional(in.front()) : std::nullopt;
 }
 
-// What a participant says that it has made, when all of its cohort have said what they have.
-// `differs`: who has made something else.
-const Participant* MadeBy(const NodeId& participant, const PipelinePlan& plan,
-                          std::map<NodeId, std::map<NodeId, Participant>>& said, NodeId* differs) {
-  const auto own = said[participant].find(participant);
-  if (own == said[participant].end()) return nullptr;
-  for (const NodeId& member : CohortOf(plan, participant)) {
-    const auto made = said[member].find(participant);
-    if (made == said[member].end()) return nullptr;
-    if (made->second != own->second) *differs = member;
+// What each participant says that it has made, when all of its cohort have said the same. nullopt:
+// not yet, or `differs` has made something else.
+std::optional<std::vector<Digest>> MadeBy(const std::vector<NodeId>& participants,
+                                          const PipelinePlan& plan,
+                                          std::map<NodeId, std::map<NodeId, Participant>>& said,
+                                          NodeId* differs) {
+  std::vector<Digest> messages;
+  for (const NodeId& participant : participants) {
+    const auto own = said[participant].find(participant);
+    if (own == said[participant].end()) return std::nullopt;
+    for (const NodeId& member : CohortOf(plan, participant)) {
+      const auto made = said[member].find(participant);
+      if (made == said[member].end()) return std::nullopt;
+      if (made->second == own->second) continue;
+      *differs = member;
+      return std::nullopt;
+    }
+    messages.push_back(own->second.digest);
   }
-  return &own->second;
+  return messages;
 }
 
 }  // namespace
 
 bool CoordinatorActor::IsShardedStage(int32_t stage) const {
-  return skerry::IsShardedStage(options_.config,
-                                state_.plan->stages[static_cast<size_t>(stage)]);
+  return skerry::IsShardedStage(options_.config, state_.plan->stages[static_cast<size_t>(stage)]);
 }
 
 // Whether a report is of no round under way. Of one that is frozen the commit may have been lost
@@ -170,16 +177,13 @@ std::optional<RoundCommit> CoordinatorActor::CompleteSharded(Context& context, i
     return std::nullopt;
   }
   // So a message that is frozen is one that the participant's deputy has made too.
-  const bool has_cohorts = !plan.stages[static_cast<size_t>(stage)].cohorts.empty();
-  for (size_t i = 0; has_cohorts && i < reducers.size(); ++i) {
+  if (!plan.stages[static_cast<size_t>(stage)].cohorts.empty()) {
     NodeId differs;
-    const Participant* made = MadeBy(reducers[i], plan, held_[{stage, round}], &differs);
-    if (made == nullptr) return std::nullopt;
-    if (!differs.IsZero()) {
+    const auto made = MadeBy(reducers, plan, held_[{stage, round}], &differs);
+    if (!differs.IsZero())
       PartFromCohort(context, differs, stage, "its weights are not those of its speaker");
-      return std::nullopt;
-    }
-    commit.messages.push_back(made->digest);
+    if (!made) return std::nullopt;
+    commit.messages = *made;
   }
   if (held_up) held_up_since_.try_emplace(stage, context.now());
   if (held_up || commit.participants.empty()) return std::nullopt;

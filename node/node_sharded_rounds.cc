@@ -15,8 +15,7 @@
 namespace skerry {
 
 bool NodeActor::IsShardedStage() const {
-  return stage_ >= 0 &&
-         skerry::IsShardedStage(*config_, plan_.stages[static_cast<size_t>(stage_)]);
+  return stage_ >= 0 && skerry::IsShardedStage(*config_, plan_.stages[static_cast<size_t>(stage_)]);
 }
 
 // Asked for every message: the same until the plan changes.

@@ -134,7 +134,8 @@ std::vector<StageWork::Accepted> RoundKeeper::Participants(int64_t round) const 
   const Round& held = rounds_.at(round);
   std::vector<StageWork::Accepted> accepted;
   for (const Participant& p : held.commit->participants) {
-    accepted.push_back({p.tokens, held.deltas.at(p.node).payload, IsOwn(held, p.node, p.digest), p.node});
+    accepted.push_back(
+        {p.tokens, held.deltas.at(p.node).payload, IsOwn(held, p.node, p.digest), p.node});
   }
   return accepted;
 }

@@ -39,8 +39,7 @@ struct OuterTraffic {
 
   double BoundariesToEach(size_t stage, size_t speakers) const {
     const double delta = delta_boundaries[stage];
-    return speakers < sharded_from ? delta
-                                   : delta * sharded_deltas / static_cast<double>(speakers);
+    return speakers < sharded_from ? delta : delta * sharded_deltas / static_cast<double>(speakers);
   }
 };
 

@@ -67,10 +67,10 @@ void Checkers::CheckMadeByCohorts(Instant now, const RoundCommit& commit) {
   const auto stage = static_cast<size_t>(commit.stage);
   const bool has_cohorts = !state().plan->stages[stage].cohorts.empty();
   if (commit.messages.size() != (has_cohorts ? commit.participants.size() : 0)) {
-    return Violate(now, "cohort_agreement",
-                   absl::StrFormat("stage %d round %d names %d messages of %d participants",
-                                   commit.stage, commit.round, commit.messages.size(),
-                                   commit.participants.size()));
+    return Violate(
+        now, "cohort_agreement",
+        absl::StrFormat("stage %d round %d names %d messages of %d participants", commit.stage,
+                        commit.round, commit.messages.size(), commit.participants.size()));
   }
   Holdings& said = held_[{commit.stage, commit.round}];
   for (size_t i = 0; i < commit.messages.size(); ++i) {

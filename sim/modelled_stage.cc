@@ -73,8 +73,7 @@ ModelledStage::ModelledStage(const RunConfig& config, const StageAssignment& sta
   for (const FragmentRange& part : CutFragments(StageBlocks(config.model, layers, holds_ends),
                                                 static_cast<int32_t>(clock_.fragments()))) {
     sizes_.push_back(part.size);
-    cuts_.push_back(IsShardedStage(config, stage) ? PieceCut::Of(part.size, replicas)
-                                                  : PieceCut());
+    cuts_.push_back(IsShardedStage(config, stage) ? PieceCut::Of(part.size, replicas) : PieceCut());
   }
   residuals_.resize(cuts_.size());
   left_over_.resize(cuts_.size());

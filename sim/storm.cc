@@ -89,8 +89,8 @@ bool AreInOneRoom(StormKind kind, const NodeId& a, const NodeId& b) {
 // Measured, or of two as the operator says.
 void DrawRooms(StormKind kind, VirtualRunOptions& options) {
   RunConfig& config = options.config;
-  const bool overlaps = kind == StormKind::kOverlap ||
-                        (kind == StormKind::kShardedCohorts && options.seed % 2 == 1);
+  const bool overlaps =
+      kind == StormKind::kOverlap || (kind == StormKind::kShardedCohorts && options.seed % 2 == 1);
   config.cluster = {HasTwoRooms(kind) ? "east; west" : "measured", 400, 5, overlaps ? 1 : 0};
   config.outer.reduce = OuterReduce::kAll;
   if (IsSharded(kind))

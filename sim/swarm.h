@@ -40,8 +40,8 @@ namespace skerry {
 // the real transport does (6 stood still for good where it has none; 7 to 17 are to be asked for);
 // 19: as 15, with means as robust as they are by default; 20: as 15, in four rooms whose nodes are
 // near each other, and cohorts; 21: as 20 in two rooms, with cohorts for most of the time; 22: as
-// 21, and they sum while the next step computes; 23: as 20 with sharded rounds, in every fourth seed
-// only where enough speak; 24: as 21 with these, and every other seed as 22.
+// 21, and they sum while the next step computes; 23: as 20 with sharded rounds, in every fourth
+// seed only where enough speak; 24: as 21 with these, and every other seed as 22.
 inline constexpr int32_t kSwarmDraw = 18;
 inline constexpr int32_t kSwarmDrawLast = 24;
 inline constexpr int32_t kStormDraw = 12;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -124,10 +123,9 @@ std::vector<Exchange> ExchangesOf(const PlacementProblem& problem, const Placeme
   const std::vector<double> uplink = UplinkSeconds(problem, placement, line_of, &lines);
   const auto free_of = [&](double busy_s) { return std::max(kUplinkFreeMin, 1 - busy_s / step_s); };
   const auto cohorts = CohortsBySpeaker(problem, placement);
-  std::map<size_t, size_t> speakers;  // by stage
-  for (size_t slot = 0; slot < placement.size(); ++slot) {
-    if (!cohorts[slot].empty()) ++speakers[static_cast<size_t>(workload.stage_of_slot[slot])];
-  }
+  std::vector<size_t> speakers(placement.size());  // by stage
+  for (size_t slot = 0; slot < placement.size(); ++slot)
+    speakers[static_cast<size_t>(workload.stage_of_slot[slot])] += cohorts[slot].empty() ? 0 : 1;
   std::vector<std::pair<size_t, Exchange>> of_slots;
   for (size_t slot = 0; slot < placement.size(); ++slot) {
     if (cohorts[slot].empty()) continue;

@@ -192,8 +192,7 @@ TEST_CASE("With cohorts a sharded round waits until members have made what their
   std::sort(speakers.begin(), speakers.end());
   REQUIRE(run.Live(stage).size() > speakers.size());
   SumsHeld held{stage, 0, ShapeOf(plan, stage, 0).id, {}};
-  for (const NodeId& node : speakers)
-    held.sums.push_back({node, 8, Held(stage, 0, node).digest});
+  for (const NodeId& node : speakers) held.sums.push_back({node, 8, Held(stage, 0, node).digest});
   std::vector<NodeId> members;  // who speaks for nobody
   for (const NodeId& node : run.Live(stage)) {
     run.From(node, held);

@@ -155,12 +155,16 @@ TEST_CASE("RoundKeeper: a member's message is in a sharded round when its speake
   keeper.HoldSum(kThird, of_third, others, second);
   RoundCommit commit = CommitOf(others, {of_other, of_third});
   bool is_own = true;
-  SECTION("the same") { commit.messages = {made, Digest()}; }
+  SECTION("the same") {
+    commit.messages = {made, Digest()};
+  }
   SECTION("the speaker has made another one") {
     commit.messages = {of_other.digest, made};
     is_own = false;
   }
-  SECTION("a coordinator that knows no cohorts in sharded rounds") { is_own = false; }
+  SECTION("a coordinator that knows no cohorts in sharded rounds") {
+    is_own = false;
+  }
   REQUIRE(keeper.Commit(commit));
   const auto landing = keeper.LandingOf(0, 2);
   REQUIRE(landing.ok());

@@ -31,8 +31,9 @@ struct Seen {
 
 // `strike`, with the first plan, when the first commit of round `strikes_after` arrives.
 inline Seen Train(VirtualRunOptions options,
-           const std::function<void(VirtualRun&, const PipelinePlan&)>& strike = {},
-           int64_t strikes_after = 0, const std::function<void(const VirtualEvent&)>& hear = {}) {
+                  const std::function<void(VirtualRun&, const PipelinePlan&)>& strike = {},
+                  int64_t strikes_after = 0,
+                  const std::function<void(const VirtualEvent&)>& hear = {}) {
   VirtualRun run(std::move(options));
   Seen seen;
   PipelinePlan plan;
