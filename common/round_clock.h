@@ -79,14 +79,6 @@ inline OuterConfig EffectiveOuter(OuterConfig outer) {
   return outer;
 }
 
-// Cohorts take part in rounds by one of their members, which sharded rounds know nothing of.
-inline OuterConfig EffectiveOuter(const RunConfig& config) {
-  OuterConfig outer = EffectiveOuter(config.outer);
-  if (config.cluster.is_on() && outer.reduce == OuterReduce::kAuto)
-    outer.reduce = OuterReduce::kAll;
-  return outer;
-}
-
 // P of settled settings: 1 unless the mode is streaming, and at most τ, which the planner may have
 // chosen.
 inline int32_t FragmentsOf(const OuterConfig& outer) {

@@ -14,7 +14,7 @@ namespace skerry {
 using Json = nlohmann::json;
 
 JournalAudit::JournalAudit(RunConfig config) : config_(std::move(config)) {
-  config_.outer = EffectiveOuter(config_);
+  config_.outer = EffectiveOuter(config_.outer);
 }
 
 void JournalAudit::Find(const std::string& rule, const std::string& what) {

@@ -15,7 +15,7 @@ namespace skerry {
 
 CoordinatorActor::CoordinatorActor(CoordinatorOptions options)
     : options_(std::move(options)), probes_(static_cast<size_t>(options_.probes_at_once)) {
-  options_.config.outer = EffectiveOuter(options_.config);
+  options_.config.outer = EffectiveOuter(options_.config.outer);
 }
 
 absl::StatusOr<std::unique_ptr<CoordinatorActor>> CoordinatorActor::Create(

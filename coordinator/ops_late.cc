@@ -26,6 +26,17 @@ bool Contains(const std::vector<NodeId>& nodes, const NodeId& node) {
   return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
 }
 
+// Who says that it lacks what that one has sent to sum, if that is one alone.
+std::optional<NodeId> AloneLacking(const std::map<NodeId, RoundLate>& waiting, const NodeId& node) {
+  std::optional<NodeId> alone;
+  for (const auto& [who, said] : waiting) {
+    if (!Contains(said.deltas_of, node)) continue;
+    if (alone) return std::nullopt;
+    alone = who;
+  }
+  return alone;
+}
+
 }  // namespace
 
 void CoordinatorActor::On(Context& context, const NodeId& from, const RoundLate& message) {
@@ -70,7 +81,12 @@ void CoordinatorActor::GoOnWithoutLate(Context& context, int32_t stage) {
     const int64_t boundary = RoundClock(options_.config).Boundary(late.round);
     const bool has_sent = beat != beats_.end() && beat->second.step >= boundary;
     if (!has_sent) late.since = context.now();
-    if (!has_sent || waited_s < kCutOff * silent_s) return;
+    if (!has_sent) return;
+    // Pieces that one alone lacks are of no use to the others: it takes its turn at being absent.
+    const auto alone = AloneLacking(late.waiting, *node);
+    const bool is_turn = IsShardedStage(stage) && alone && waited_s >= silent_s / 2;
+    if (is_turn && MayBeAbsent(*alone, stage, late.round)) return LeaveOut(context, *alone, stage);
+    if (waited_s < kCutOff * silent_s) return;
     return DeclareGone(
         context, *node, Gone::kDead,
         absl::StrFormat("what it sent to the others in round %d does not arrive", late.round));

@@ -6,6 +6,7 @@
 #include "common/round_clock.h"
 #include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
+#include "pipeline/plan/cohorts.h"
 #include "pipeline/plan/round_shape.h"
 #include "pipeline/plan/route.h"
 
@@ -28,11 +29,32 @@ std::optional<NodeId> RefutedBy(const SumsHeld& said, const NodeId& by, const Pi
   return sum != nullptr && sum->digest.IsZero() ? std::optional(in.front()) : std::nullopt;
 }
 
+// What each participant says that it has made, when all of its cohort have said the same. nullopt:
+// not yet, or `differs` has made something else.
+std::optional<std::vector<Digest>> MadeBy(const std::vector<NodeId>& participants,
+                                          const PipelinePlan& plan,
+                                          std::map<NodeId, std::map<NodeId, Participant>>& said,
+                                          NodeId* differs) {
+  std::vector<Digest> messages;
+  for (const NodeId& participant : participants) {
+    const auto own = said[participant].find(participant);
+    if (own == said[participant].end()) return std::nullopt;
+    for (const NodeId& member : CohortOf(plan, participant)) {
+      const auto made = said[member].find(participant);
+      if (made == said[member].end()) return std::nullopt;
+      if (made->second == own->second) continue;
+      *differs = member;
+      return std::nullopt;
+    }
+    messages.push_back(own->second.digest);
+  }
+  return messages;
+}
+
 }  // namespace
 
 bool CoordinatorActor::IsShardedStage(int32_t stage) const {
-  const auto& replicas = state_.plan->stages[static_cast<size_t>(stage)].replicas;
-  return IsSharded(options_.config.outer, static_cast<int64_t>(replicas.size()));
+  return skerry::IsShardedStage(options_.config, state_.plan->stages[static_cast<size_t>(stage)]);
 }
 
 // Whether a report is of no round under way. Of one that is frozen the commit may have been lost
@@ -54,8 +76,17 @@ bool CoordinatorActor::IsLate(Context& context, const NodeId& from, int32_t stag
   return true;
 }
 
-// A reducer says that what it was sent to sum is no message.
+// A reducer says that what it was sent to sum is no message; or, with cohorts, somebody what it has
+// made itself.
 void CoordinatorActor::OnVoidPieces(Context& context, const NodeId& from, const DeltaHeld& held) {
+  const bool has_cohorts = !state_.plan->stages[static_cast<size_t>(held.stage)].cohorts.empty();
+  if (has_cohorts && !held.digest.IsZero()) {
+    const std::vector<NodeId> cohort = CohortOf(*state_.plan, from);
+    if (std::find(cohort.begin(), cohort.end(), held.sender) == cohort.end())
+      return void(++refused_);
+    held_[{held.stage, held.round}][from][held.sender] = {held.sender, held.tokens, held.digest};
+    return TryCommit(context, held.stage);
+  }
   const auto participants = ParticipantsOf(*state_.plan, held.stage, held.round);
   const auto takes_part = [&](const NodeId& node) {
     return std::find(participants.begin(), participants.end(), node) != participants.end();
@@ -144,6 +175,15 @@ std::optional<RoundCommit> CoordinatorActor::CompleteSharded(Context& context, i
       return std::nullopt;
     }
     return std::nullopt;
+  }
+  // So a message that is frozen is one that the participant's deputy has made too.
+  if (!plan.stages[static_cast<size_t>(stage)].cohorts.empty()) {
+    NodeId differs;
+    const auto made = MadeBy(reducers, plan, held_[{stage, round}], &differs);
+    if (!differs.IsZero())
+      PartFromCohort(context, differs, stage, "its weights are not those of its speaker");
+    if (!made) return std::nullopt;
+    commit.messages = *made;
   }
   if (held_up) held_up_since_.try_emplace(stage, context.now());
   if (held_up || commit.participants.empty()) return std::nullopt;

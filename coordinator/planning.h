@@ -19,7 +19,7 @@ struct CoordinatorActor::Planning {
   void Make() {
     input.links = readings.Estimate(input.nodes, began);
     planned = MakePlan(input);
-    if (planned.ok()) SetShares(input.config.outer, input.links, &planned->plan);
+    if (planned.ok()) SetShares(input.config, input.links, &planned->plan);
   }
 };
 

@@ -121,7 +121,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SumCheck, stage, round, shape, reducer, check
                                    summed, covered, states)
 // Nor shapes, tables, screened deltas.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RoundCommit, stage, round, participants, shape,
-                                                table, covered)
+                                                table, covered, messages)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RoundApplied, stage, round, base_digest, transfer_s,
                                                 wait_s, screened, bytes_sent, bytes_received)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MicrobatchLoss, microbatch, tokens, loss)

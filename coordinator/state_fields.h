@@ -108,8 +108,8 @@ auto FieldsOf(Is<Participant> auto& of) {
   return std::tie(node, tokens, digest);
 }
 auto FieldsOf(Is<RoundCommit> auto& of) {
-  auto& [stage, round, participants, shape, table, covered] = of;
-  return std::tie(stage, round, participants, shape, table, covered);
+  auto& [stage, round, participants, shape, table, covered, messages] = of;
+  return std::tie(stage, round, participants, shape, table, covered, messages);
 }
 auto FieldsOf(Is<RoundApplied> auto& of) {
   auto& [stage, round, base_digest, transfer_s, wait_s, screened, bytes_sent, bytes_received] = of;

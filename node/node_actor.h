@@ -190,6 +190,7 @@ class NodeActor final : public Actor {
   // node_giving.cc
   void SendPending(Context& context, const PipelinePlan& before);
   void SendToNewSpeakers(Context& context, const PipelinePlan& before);
+  void SendOwnSums(Context& context, const NodeId& to);
   bool MayHaveState(const NodeId& node) const;
   void TendGiving(Context& context);
   bool SaveForJoinersIfDue(Context& context);
@@ -239,6 +240,8 @@ class NodeActor final : public Actor {
   void GivePart(Context& context, const GradientsMade& made);
   void SpeakForCohort(Context& context, Delta delta);
   void PassOnToCohort(Context& context, const NodeId& sender, Delta delta);
+  void SayMade(Context& context, const Delta& made);
+  void PassOnSum(Context& context, const NodeId& reducer, DeltaSum sum);
   void SpeakAnew(Context& context, const PipelinePlan& before);
   void AskForUnheard(Context& context, bool again);
   void AskFor(Context& context, int64_t round, const std::vector<NodeId>& senders, bool again);
@@ -255,6 +258,7 @@ class NodeActor final : public Actor {
 
   // node_sharded_rounds.cc
   bool IsShardedStage() const;
+  bool HasCohorts() const { return !plan_->stages[static_cast<size_t>(stage_)].cohorts.empty(); }
   const RoundShape& ShapeOfRound(int64_t round);
   const std::vector<NodeId>& ReducersOfRound(int64_t round);
   std::vector<int32_t> OwnPart(int64_t round);

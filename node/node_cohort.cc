@@ -108,6 +108,23 @@ void NodeActor::PassOnToCohort(Context& context, const NodeId& sender, Delta del
   }
 }
 
+// In a sharded round: what all members have made counts as the speaker's, who sends it.
+void NodeActor::SayMade(Context& context, const Delta& made) {
+  const NodeId speaker = CohortOf(plan_, options_.self).front();
+  Send(context, options_.coordinator,
+       DeltaHeld{stage_, made.round, speaker, made.tokens, made.digest});
+}
+
+void NodeActor::PassOnSum(Context& context, const NodeId& reducer, DeltaSum sum) {
+  const std::vector<NodeId> members = CohortOf(plan_, options_.self);
+  if (members.empty() || members.front() != options_.self) return;
+  sum.sender = reducer;
+  sum.plan_version = plan_->version;
+  for (const NodeId& member : members) {
+    if (member != options_.self && member != reducer) Send(context, member, sum);
+  }
+}
+
 // A plan has made another member the speaker, or this node one by itself: what is not frozen is
 // said in the new speaker's name, which also passes on what it holds.
 void NodeActor::SpeakAnew(Context& context, const PipelinePlan& before) {
@@ -125,11 +142,20 @@ void NodeActor::SpeakAnew(Context& context, const PipelinePlan& before) {
   for (const RoundKeeper::Shared& shared : rounds_->SharedNow()) {
     const bool is_of_it =
         std::find(shared.with.begin(), shared.with.end(), now.front()) != shared.with.end();
-    if (is_of_it && rounds_->CommitOf(shared.delta.round) == nullptr)
+    if (!is_of_it || rounds_->CommitOf(shared.delta.round) != nullptr) continue;
+    if (IsShardedStage()) {
+      SayMade(context, shared.delta);
+    } else {
       SpeakForCohort(context, shared.delta);
+    }
   }
   if (now.front() != options_.self) return;
   for (const auto& [sender, delta] : rounds_->OthersNow()) PassOnToCohort(context, sender, delta);
+  if (!IsShardedStage()) return;
+  for (int64_t round = rounds_->next(); rounds_->IsAhead(round); ++round) {
+    for (const auto& [reducer, sum] : rounds_->SumsNow(round, ShapeOfRound(round).id))
+      PassOnSum(context, reducer, sum);
+  }
 }
 
 // ---- those who do not hear each other ----------------------------------------------------------
@@ -141,16 +167,17 @@ void NodeActor::AskForUnheard(Context& context, bool again) {
   if (cohort.empty() || cohort.front() != options_.self) return;  // it is passed on to the others
   for (int64_t round = rounds_->next(); round < encoded_; ++round) {
     std::vector<NodeId> lacking =
-        rounds_->LackingOf(round, ParticipantsOf(plan_, stage_, round), {});
+        IsShardedStage() ? rounds_->LackingSums(round, ShapeOfRound(round))
+                         : rounds_->LackingOf(round, ParticipantsOf(plan_, stage_, round), {});
     std::erase_if(lacking, [&](const NodeId& node) { return !passing_on_.IsSilent(node); });
     AskFor(context, round, lacking, again);
   }
 }
 
-// Those who made the delta too come first; they are near, if any.
+// For their deltas, or in a sharded round for their sums. Those who are near them come first.
 void NodeActor::AskFor(Context& context, int64_t round, const std::vector<NodeId>& senders,
                        bool again) {
-  if (plan_->stages[static_cast<size_t>(stage_)].cohorts.empty()) return;
+  if (!HasCohorts()) return;
   for (const NodeId& sender : senders) {
     if (!again && passing_on_.HasAsked(sender, round)) continue;
     std::vector<NodeId> candidates = CohortOf(plan_, sender);
@@ -160,13 +187,15 @@ void NodeActor::AskFor(Context& context, int64_t round, const std::vector<NodeId
     }
     std::erase(candidates, options_.self);
     const auto whom = passing_on_.AskNext(sender, round, candidates);
-    if (whom) Send(context, *whom, RoundLate{stage_, round, 0, {sender}, {}});
+    if (!whom) continue;
+    RoundLate lacks{stage_, round, 0, {}, {}};
+    (IsShardedStage() ? lacks.sums_of : lacks.deltas_of) = {sender};
+    Send(context, *whom, std::move(lacks));
   }
 }
 
 void NodeActor::On(Context& context, const NodeId& from, const RoundLate& message) {
-  if (!rounds_ || message.stage != stage_ || !rounds_->IsAhead(message.round) ||
-      plan_->stages[static_cast<size_t>(stage_)].cohorts.empty()) {
+  if (!rounds_ || message.stage != stage_ || !rounds_->IsAhead(message.round) || !HasCohorts()) {
     return void(++refused_);
   }
   const std::vector<NodeId> holders = Holders(plan_, stage_);
@@ -175,7 +204,7 @@ void NodeActor::On(Context& context, const NodeId& from, const RoundLate& messag
            std::find(holders.begin(), holders.end(), node) != holders.end();
   };
   if (!is_of_it(from)) return void(++refused_);
-  for (const NodeId& sender : message.deltas_of) {
+  for (const NodeId& sender : IsShardedStage() ? message.sums_of : message.deltas_of) {
     if (!is_of_it(sender) || sender == from || !passing_on_.Wants(from, sender, message.round))
       continue;
     GiveToAskers(context, message.round, sender);
@@ -184,6 +213,17 @@ void NodeActor::On(Context& context, const NodeId& from, const RoundLate& messag
 
 // As soon as it is here.
 void NodeActor::GiveToAskers(Context& context, int64_t round, const NodeId& sender) {
+  if (IsShardedStage()) {
+    const DeltaSum* sum = rounds_->SumOf(sender, round, ShapeOfRound(round).id);
+    if (sum == nullptr || sum->digest.IsZero()) return;
+    for (const NodeId& asker : passing_on_.TakeAskers(sender, round)) {
+      DeltaSum given = *sum;
+      given.sender = sender;
+      given.plan_version = plan_->version;
+      Send(context, asker, std::move(given));
+    }
+    return;
+  }
   const Delta* held = rounds_->DeltaOf(sender, round);
   if (held == nullptr) return;
   for (const NodeId& asker : passing_on_.TakeAskers(sender, round)) {

@@ -56,21 +56,14 @@ void NodeActor::SendPending(Context& context, const PipelinePlan& before) {
       delta.plan_version = plan_->version;
       Send(context, joiner.node, std::move(delta));
     }
-    for (int64_t round = rounds_->next(); IsShardedStage() && rounds_->IsAhead(round); ++round) {
-      const DeltaSum* own = rounds_->OwnSum(round, ShapeOfRound(round).id);
-      if (own == nullptr) continue;
-      DeltaSum sum = *own;
-      sum.plan_version = plan_->version;
-      Send(context, joiner.node, std::move(sum));
-    }
+    SendOwnSums(context, joiner.node);
   }
 }
 
 // Whoever speaks for a cohort from now on, or for itself, may not have heard of what the one before
 // was sent.
 void NodeActor::SendToNewSpeakers(Context& context, const PipelinePlan& before) {
-  const size_t stage = static_cast<size_t>(stage_);
-  if (plan_->stages[stage].cohorts.empty()) return;
+  if (!HasCohorts()) return;
   const std::vector<NodeId> own = CohortOf(plan_, options_.self);
   if (own.empty() || own.front() != options_.self) return;
   const std::vector<NodeId> heard = HearersOf(before, stage_);
@@ -82,6 +75,18 @@ void NodeActor::SendToNewSpeakers(Context& context, const PipelinePlan& before) 
       delta.plan_version = plan_->version;
       Send(context, hearer, std::move(delta));
     }
+    SendOwnSums(context, hearer);
+  }
+}
+
+// Of the shapes that rounds under way have now.
+void NodeActor::SendOwnSums(Context& context, const NodeId& to) {
+  for (int64_t round = rounds_->next(); IsShardedStage() && rounds_->IsAhead(round); ++round) {
+    const DeltaSum* own = rounds_->OwnSum(round, ShapeOfRound(round).id);
+    if (own == nullptr) continue;
+    DeltaSum sum = *own;
+    sum.plan_version = plan_->version;
+    Send(context, to, std::move(sum));
   }
 }
 

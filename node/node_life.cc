@@ -160,9 +160,11 @@ void NodeActor::OnPeerRestarted(Context& context, const NodeId& peer) {
   for (const auto& [round, said] : said_) Send(context, peer, said);
   for (const DeltaHeld& held : rounds_->HeldNow()) Send(context, peer, held);
   for (const DeltaHeld& refused : rounds_->RefusedNow()) Send(context, peer, refused);
+  if (!IsShardedStage()) return;
+  for (const RoundKeeper::Shared& shared : rounds_->SharedNow()) SayMade(context, shared.delta);
   if (farewell_) return;  // of what it vouched for it vouches once
   reported_sums_.clear();
-  if (IsShardedStage()) ReportSums(context);
+  ReportSums(context);
 }
 
 }  // namespace skerry

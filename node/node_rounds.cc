@@ -19,7 +19,8 @@ NodeActor::RoundBytes* NodeActor::BytesOf(const skerry::Message& message) {
   // What is passed on does not leave the cluster.
   const auto* delta = std::get_if<Delta>(&message);
   if (delta != nullptr && delta->sender.IsZero()) round = delta->round;
-  if (const auto* sum = std::get_if<DeltaSum>(&message)) round = sum->round;
+  const auto* sum = std::get_if<DeltaSum>(&message);
+  if (sum != nullptr && sum->sender.IsZero()) round = sum->round;
   return rounds_ && rounds_->IsAhead(round) ? &round_bytes_[round] : nullptr;
 }
 
@@ -179,7 +180,8 @@ void NodeActor::WithdrawObsolete(Context& context, const PipelinePlan& before) {
     const auto is_obsolete = [this, round](const skerry::Message& message) {
       const auto* delta = std::get_if<Delta>(&message);
       const auto* sum = std::get_if<DeltaSum>(&message);
-      if (sum != nullptr) return sum->stage == stage_ && sum->round == round;
+      if (sum != nullptr)
+        return sum->stage == stage_ && sum->round == round && sum->sender.IsZero();
       return delta != nullptr && delta->stage == stage_ && delta->round == round &&
              delta->sender.IsZero() && !IsLeftOver(*delta);
     };
@@ -238,7 +240,7 @@ void NodeActor::SayIfLate(Context& context) {
   const bool is_known = !late.deltas_of.empty() &&
                         std::all_of(late.deltas_of.begin(), late.deltas_of.end(), was_absent);
   if (!is_known && waited < lateness_->Patience()) return;
-  if (!IsShardedStage()) AskFor(context, round, late.deltas_of, true);
+  AskFor(context, round, IsShardedStage() ? late.sums_of : late.deltas_of, true);
   Send(context, options_.coordinator, late);
 }
 
@@ -263,7 +265,10 @@ void NodeActor::On(Context& context, const NodeId& from, const Delta& message) {
     if (!is_near && !passing_on_.HasAsked(from, sender, message.round)) return void(++refused_);
   }
   if (rounds_->IsAhead(message.round) && !IsTableKnown(message.round)) return Keep(from, message);
-  if (IsShardedStage()) return OnPieces(context, from, message);
+  if (IsShardedStage()) {
+    if (!message.sender.IsZero()) return void(++refused_);  // pieces are for one node
+    return OnPieces(context, from, message);
+  }
   // A joiner looks when it has its stage (StageBuilt), and leaves it to the others until then.
   const bool is_checked = message.stage == stage_ && work_ && rounds_->IsAhead(message.round);
   const auto held = !is_checked || Decodes(message) ? rounds_->Hold(sender, message)

@@ -9,14 +9,14 @@
 #include "common/status.h"
 #include "node/node_actor.h"
 #include "node/node_results.h"
+#include "pipeline/plan/cohorts.h"
 #include "pipeline/plan/route.h"
 
 namespace skerry {
 
 bool NodeActor::IsShardedStage() const {
   return stage_ >= 0 &&
-         IsSharded(config_->outer, static_cast<int64_t>(
-                                       plan_->stages[static_cast<size_t>(stage_)].replicas.size()));
+         skerry::IsShardedStage(*config_, plan_->stages[static_cast<size_t>(stage_)]);
 }
 
 // Asked for every message: the same until the plan changes.
@@ -71,12 +71,15 @@ std::vector<int32_t> NodeActor::OwnPart(int64_t round) {
   return mine;
 }
 
+// Who takes no part makes its message all the same: its speaker may die.
 void NodeActor::EncodePieces(Context& context) {
   const int64_t round = encoded_;
+  const bool sends = Contains(ShapeOfRound(round).participants, options_.self);
   heavy_job_ = SubmitTracked(
       context, {"encode delta", EncodingCost(),
                 [work = work_.get(), results = results_, self = options_.self, round,
-                 measures = MeasuresNow(), states = ChecksSums(), reducers = ReducersOfRound(round),
+                 measures = MeasuresNow(), states = ChecksSums() || HasCohorts(),
+                 reducers = sends ? ReducersOfRound(round) : std::vector<NodeId>(),
                  shape = ShapeOfRound(round).id] {
                   if (measures) results->Measure(*work);
                   auto pieces = work->EncodePieces(round);
@@ -100,10 +103,15 @@ void NodeActor::EncodePieces(Context& context) {
 void NodeActor::PiecesEncoded(Context& context, int64_t round) {
   rounds_->HoldOwn(round, tokens_of_round_, results_->pieces);
   if (ChecksSums()) sum_checks_.sent[round] = results_->digests;
+  if (HasCohorts()) {
+    const Delta made{stage_, round, tokens_of_round_, PartDigest(results_->digests), {}};
+    rounds_->Share(made, CohortOf(plan_, options_.self));
+    SayMade(context, made);
+    AskForUnheard(context, false);
+  }
   if (results_->shape != ShapeOfRound(round).id) {  // somebody died meanwhile
     return SendPieces(context, round, tokens_of_round_, results_->pieces, nullptr);
   }
-  if (IsAbsent(plan_, stage_, round, options_.self)) return;
   for (const auto& [to, packed, digest] : results_->parts) {
     Send(context, to, Delta{stage_, round, tokens_of_round_, digest, packed, plan_->version});
   }
@@ -112,7 +120,7 @@ void NodeActor::PiecesEncoded(Context& context, int64_t round) {
 void NodeActor::SendPieces(Context& context, int64_t round, int64_t tokens,
                            const std::vector<Payload>& pieces, const std::vector<NodeId>* before) {
   const std::vector<NodeId>& reducers = ReducersOfRound(round);
-  if (reducers.empty() || IsAbsent(plan_, stage_, round, options_.self)) return;
+  if (!Contains(ShapeOfRound(round).participants, options_.self)) return;
   for (const auto& [to, part] : PartsOf(pieces, reducers, before)) {
     if (to == options_.self) continue;
     const Payload packed = PackPieces(part);
@@ -123,9 +131,14 @@ void NodeActor::SendPieces(Context& context, int64_t round, int64_t tokens,
 // Whose sums a plan gives to others hear of it from those who hold what is to be summed.
 void NodeActor::SendMovedPieces(Context& context, const PipelinePlan& before) {
   if (!rounds_ || !work_ || !IsShardedStage()) return;
+  passing_on_.GiveAgain();
   for (const RoundKeeper::OwnPieces& own : rounds_->OwnOfRounds()) {
     const RoundShape was = ShapeOf(before, stage_, own.round);
-    if (was.id == ShapeOfRound(own.round).id || was.participants.empty()) continue;
+    if (was.id == ShapeOfRound(own.round).id) continue;
+    if (!Contains(was.participants, options_.self)) {  // it has sent none yet
+      SendPieces(context, own.round, own.tokens, own.pieces, nullptr);
+      continue;
+    }
     const std::vector<NodeId> reducers =
         ReducersOf(before.stages[static_cast<size_t>(stage_)], was, work_->pieces(own.round));
     SendPieces(context, own.round, own.tokens, own.pieces, &reducers);
@@ -188,7 +201,11 @@ void NodeActor::Reduced(Context& context) {
                      results_->digest, results_->delta, plan_->version};
   rounds_->HoldSum(options_.self, sum, shape, results_->sums);
   sum_checks_.reduced[{round, shape.id}] = {results_->summed, results_->states};
-  for (const NodeId& holder : Holders(plan_, stage_)) {
+  // Members of other cohorts get it from their speakers.
+  std::vector<NodeId> to = HearersOf(plan_, stage_);
+  const std::vector<NodeId> members = CohortOf(plan_, options_.self);
+  to.insert(to.end(), members.begin(), members.end());
+  for (const NodeId& holder : to) {
     if (holder != options_.self) Send(context, holder, sum);
   }
   ReportSums(context);
@@ -237,17 +254,27 @@ void NodeActor::On(Context& context, const NodeId& from, const DeltaSum& message
     return void(++refused_);
   }
   const RoundShape& shape = ShapeOfRound(message.round);
-  if (message.shape != shape.id || !Contains(shape.participants, from)) return void(++refused_);
+  const NodeId& reducer = message.sender.IsZero() ? from : message.sender;
+  if (message.shape != shape.id || reducer == options_.self ||
+      !Contains(shape.participants, reducer)) {
+    return void(++refused_);
+  }
+  const bool may_pass_on = reducer == from || Contains(CohortOf(plan_, options_.self), from) ||
+                           passing_on_.HasAsked(from, reducer, message.round);
+  if (!may_pass_on) return void(++refused_);
   if (!IsTableKnown(message.round)) return Keep(from, message);
   auto pieces = UnpackPieces(message.payload);
   DeltaSum sum = message;
   if (!pieces.ok() || DigestOf(View(message.payload)) != message.digest ||
-      message.tokens > RoundTokensMax(*config_, plan_) || !IsSumOf(from, message.round, *pieces)) {
+      message.tokens > RoundTokensMax(*config_, plan_) ||
+      !IsSumOf(reducer, message.round, *pieces)) {
     sum.digest = {};  // no commit names it
     sum.tokens = 0;
     pieces = std::vector<Piece>();
   }
-  if (!rounds_->HoldSum(from, sum, shape, *std::move(pieces))) return void(++refused_);
+  if (!rounds_->HoldSum(reducer, sum, shape, *std::move(pieces))) return void(++refused_);
+  PassOnSum(context, reducer, message);
+  GiveToAskers(context, message.round, reducer);
   ReportSums(context);
   NoteReadiness(context);
   Advance(context);

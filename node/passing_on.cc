@@ -40,6 +40,12 @@ std::vector<NodeId> PassingOn::TakeAskers(const NodeId& sender, int64_t round) {
   return askers;
 }
 
+void PassingOn::GiveAgain() {
+  for (auto& [key, askers] : askers_) {
+    for (auto& [asker, given] : askers) given = false;
+  }
+}
+
 void PassingOn::ForgetBelow(int64_t round) {
   const auto is_over = [&](const auto& entry) { return entry.first.first < round; };
   std::erase_if(asked_, is_over);

@@ -1,6 +1,6 @@
-// Deltas that one replica hands to another which does not hear their sender, in a stage with
-// cohorts (docs/PROTOCOL.md, "A cohort"; docs/decisions/0058-clusters.md): who is asked for what,
-// and who asked this node.
+// Deltas, or sums of sharded rounds, that one replica hands to another which does not hear their
+// sender, in a stage with cohorts (docs/PROTOCOL.md, "A cohort"; docs/decisions/0058-clusters.md):
+// who is asked for what, and who asked this node.
 //
 // A round is frozen when everybody holds everything, so two that do not hear each other would hold
 // their stage up as long as that lasts. Others hold what they lack.
@@ -50,6 +50,8 @@ class PassingOn {
   bool Wants(const NodeId& asker, const NodeId& sender, int64_t round);
   // Who is to be given the delta, now that it is here; each once.
   std::vector<NodeId> TakeAskers(const NodeId& sender, int64_t round);
+  // What was given may be of no use any more: sums are of one shape of a round.
+  void GiveAgain();
 
   // Rounds below are over.
   void ForgetBelow(int64_t round);

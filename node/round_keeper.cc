@@ -86,11 +86,12 @@ const Delta* RoundKeeper::DeltaOf(const NodeId& sender, int64_t round) const {
   return is_here ? &delta->second : nullptr;
 }
 
-bool RoundKeeper::IsOwn(const Round& round, const Participant& participant) const {
-  if (participant.node == self_) return true;
-  if (!round.shared || round.shared->delta.digest != participant.digest) return false;
+bool RoundKeeper::IsOwn(const Round& round, const NodeId& participant,
+                        const Digest& message) const {
+  if (participant == self_) return true;
+  if (!round.shared || round.shared->delta.digest != message) return false;
   const std::vector<NodeId>& with = round.shared->with;
-  return std::find(with.begin(), with.end(), participant.node) != with.end();
+  return std::find(with.begin(), with.end(), participant) != with.end();
 }
 
 int32_t CoveredBy(const RoundCommit& commit, const NodeId& participant) {
@@ -133,7 +134,8 @@ std::vector<StageWork::Accepted> RoundKeeper::Participants(int64_t round) const 
   const Round& held = rounds_.at(round);
   std::vector<StageWork::Accepted> accepted;
   for (const Participant& p : held.commit->participants) {
-    accepted.push_back({p.tokens, held.deltas.at(p.node).payload, IsOwn(held, p), p.node});
+    accepted.push_back(
+        {p.tokens, held.deltas.at(p.node).payload, IsOwn(held, p.node, p.digest), p.node});
   }
   return accepted;
 }

@@ -53,7 +53,7 @@ class RoundKeeper {
   std::vector<DeltaHeld> RefuseUnless(const Decodes& decodes);
 
   // An own delta that others made too, bit for bit: what counts of any of them counts as own, where
-  // it has that digest.
+  // it has that digest. In a sharded round it has no payload, and the digest is that of its pieces.
   void Share(const Delta& delta, const std::vector<NodeId>& with);
   struct Shared {
     Delta delta;
@@ -104,6 +104,8 @@ class RoundKeeper {
   const DeltaSum* OwnSum(int64_t round, uint64_t shape) const;
   // Another's of that shape; nullptr: it is not here.
   const DeltaSum* SumOf(const NodeId& reducer, int64_t round, uint64_t shape) const;
+  // Of that shape, by reducer.
+  std::map<NodeId, DeltaSum> SumsNow(int64_t round, uint64_t shape) const;
   // What to tell the coordinator, when all sums of that shape are held.
   std::optional<SumsHeld> AllSums(int64_t round, uint64_t shape) const;
   // For StageWork::ApplySums of a stage of so many pieces. Call only when Ready(round).
@@ -161,7 +163,7 @@ class RoundKeeper {
     std::map<NodeId, Pieces> pieces;  // by sender
     std::map<uint64_t, Sums> by_shape;
   };
-  bool IsOwn(const Round& round, const Participant& participant) const;
+  bool IsOwn(const Round& round, const NodeId& participant, const Digest& message) const;
   bool SumsReady(const Round& round) const;
   std::string MissingSum(const Round& held, int64_t round) const;
   void NoteHeld(int64_t more_bytes);

@@ -116,6 +116,16 @@ const DeltaSum* RoundKeeper::SumOf(const NodeId& reducer, int64_t round, uint64_
   return sum == sums->second.by_reducer.end() ? nullptr : &sum->second.message;
 }
 
+std::map<NodeId, DeltaSum> RoundKeeper::SumsNow(int64_t round, uint64_t shape) const {
+  std::map<NodeId, DeltaSum> sums;
+  const auto it = rounds_.find(round);
+  if (it == rounds_.end()) return sums;
+  const auto held = it->second.by_shape.find(shape);
+  if (held == it->second.by_shape.end()) return sums;
+  for (const auto& [reducer, sum] : held->second.by_reducer) sums.emplace(reducer, sum.message);
+  return sums;
+}
+
 std::optional<SumsHeld> RoundKeeper::AllSums(int64_t round, uint64_t shape) const {
   const auto it = rounds_.find(round);
   if (it == rounds_.end()) return std::nullopt;
@@ -148,8 +158,10 @@ absl::StatusOr<StageWork::Landing> RoundKeeper::LandingOf(int64_t round, int32_t
   landing.round = round;
   landing.sums.resize(static_cast<size_t>(pieces));
   std::vector<int32_t> own;
-  for (const Participant& p : held.commit->participants) {
-    if (p.node == self_) landing.own_accepted = true;
+  const std::vector<Digest>& messages = held.commit->messages;
+  for (size_t i = 0; i < held.commit->participants.size(); ++i) {
+    const Participant& p = held.commit->participants[i];
+    if (IsOwn(held, p.node, messages.empty() ? Digest() : messages[i])) landing.own_accepted = true;
     for (const Piece& piece : sums.by_reducer.at(p.node).pieces) {
       if (piece.index >= pieces || landing.sums[static_cast<size_t>(piece.index)]) {
         return InvalidArgument("round %d: piece %d is nobody's, or another's too", round,

@@ -12,6 +12,7 @@
 #include "kernels/plugin/gpu_backend.h"
 #include "localsgd/table_choice.h"
 #include "model/stage_state.h"
+#include "pipeline/plan/round_shape.h"
 
 namespace skerry {
 namespace {
@@ -89,7 +90,7 @@ std::vector<int64_t> TrainedStage::BlockSizes() const {
 absl::Status TrainedStage::StartRounds(const StageAssignment& stage) {
   SKERRY_ASSIGN_OR_RETURN(law_, OuterLaw::Of(config_.outer));
   const auto replicas = static_cast<int64_t>(stage.replicas.size());
-  if (IsSharded(config_.outer, replicas)) sharded_over_ = replicas;
+  if (IsShardedStage(config_, stage)) sharded_over_ = replicas;
   const int64_t values = parameters();
   law_.replica.shape = ShapeOf(trainer_->layout());
   law_.replica.source = EncodersOf(*devices_.front().backend);

@@ -14,10 +14,10 @@ RoundMessages RoundOf(const PlacementProblem& problem, const Placement& placemen
   round.after_steps = problem.workload.steps / 2;
   const std::vector<std::vector<int32_t>> slots_of = SlotsByStage(problem.workload);
   for (size_t stage = 0; stage < slots_of.size(); ++stage) {
-    const double share =
-        problem.outer.delta_boundaries[stage] / static_cast<double>(problem.outer.fragments);
-    if (!(share > 0)) continue;
     const auto cohorts = CohortsAmong(problem, placement, slots_of[stage]);
+    const double share = problem.outer.BoundariesToEach(stage, cohorts.size()) /
+                         static_cast<double>(problem.outer.fragments);
+    if (!(share > 0)) continue;
     if (round.messages.size() + cohorts.size() * (cohorts.size() - 1) > kRoundMessagesMax)
       return {};
     for (const std::vector<int32_t>& from : cohorts) {

@@ -16,7 +16,9 @@
 // have in two rooms: each of its exchanges alone makes a speaker more.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "routing/evaluator.h"
@@ -26,11 +28,19 @@ namespace skerry {
 
 // Deltas that replicas of a stage send each other every τ inner steps, hidden behind δ of them.
 struct OuterTraffic {
-  std::vector<double>
-      delta_boundaries;       // per stage: bytes of a delta / bytes of a boundary payload
+  // Per stage: what goes to each of the others / bytes of a boundary payload. With cohorts as many
+  // as speak, which the placement says: a whole delta, and from so many speakers on parts of it.
+  std::vector<double> delta_boundaries;
+  size_t sharded_from = std::numeric_limits<size_t>::max();
+  double sharded_deltas = 1;  // then for all together: pieces, and sums of the own part
   int64_t inner_steps = 1;    // τ ≥ 1
   int64_t overlap_steps = 0;  // δ
   int64_t fragments = 1;      // in each of which τ steps have a round, of such a part of the bytes
+
+  double BoundariesToEach(size_t stage, size_t speakers) const {
+    const double delta = delta_boundaries[stage];
+    return speakers < sharded_from ? delta : delta * sharded_deltas / static_cast<double>(speakers);
+  }
 };
 
 struct PlacementProblem {

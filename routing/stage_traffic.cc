@@ -127,7 +127,7 @@ double PassingSeconds(const PlacementProblem& problem, const Placement& placemen
 StageTraffic TrafficOf(const PlacementProblem& problem, const Placement& placement, size_t stage,
                        const std::vector<int32_t>& slots) {
   const std::vector<std::vector<int32_t>> cohorts = CohortsAmong(problem, placement, slots);
-  const double boundaries = problem.outer.delta_boundaries[stage];
+  const double boundaries = problem.outer.BoundariesToEach(stage, cohorts.size());
   StageTraffic traffic;
   traffic.speakers = static_cast<int32_t>(cohorts.size());
   for (size_t speaker = 0; speaker < cohorts.size(); ++speaker) {

@@ -29,7 +29,8 @@
 //   bounded_queues            nothing waits without limit
 //   cohort_agreement          members of a cohort hold the same weights after every step, bit for
 //   bit;
-//                             a round takes one message of a cohort at most
+//                             a round takes one message of a cohort at most, in a sharded one too
+//                             what all its living members have said that they made
 //   delivery_exact            what one process sends another arrives once, in order
 //                             (delivery_checker.h)
 //
@@ -147,6 +148,7 @@ class Checkers {
   void CheckSumsHeld(Instant now, const RoundCommit& commit);
   void NotePartings(const PipelinePlan& before, const PipelinePlan& plan);
   void CheckOneOfCohort(Instant now, const RoundCommit& commit);
+  void CheckMadeByCohorts(Instant now, const RoundCommit& commit);
   void CheckBasesAtEnd(Instant now);
   void CheckLedgerAtEnd(Instant now);
   int64_t MicrobatchesLostAtMost() const;

@@ -62,4 +62,28 @@ void Checkers::CheckOneOfCohort(Instant now, const RoundCommit& commit) {
                           commit.round));
 }
 
+// Of a sharded round. In others all hold the message itself.
+void Checkers::CheckMadeByCohorts(Instant now, const RoundCommit& commit) {
+  const auto stage = static_cast<size_t>(commit.stage);
+  const bool has_cohorts = !state().plan->stages[stage].cohorts.empty();
+  if (commit.messages.size() != (has_cohorts ? commit.participants.size() : 0)) {
+    return Violate(
+        now, "cohort_agreement",
+        absl::StrFormat("stage %d round %d names %d messages of %d participants", commit.stage,
+                        commit.round, commit.messages.size(), commit.participants.size()));
+  }
+  Holdings& said = held_[{commit.stage, commit.round}];
+  for (size_t i = 0; i < commit.messages.size(); ++i) {
+    const NodeId& participant = commit.participants[i].node;
+    for (const NodeId& member : CohortOf(*state().plan, participant)) {
+      const auto made = said[member].find(participant);
+      if (made != said[member].end() && made->second == commit.messages[i]) continue;
+      Violate(now, "cohort_agreement",
+              absl::StrFormat("stage %d round %d takes a message of %s that %s has not said that "
+                              "it made too",
+                              commit.stage, commit.round, participant.Short(), member.Short()));
+    }
+  }
+}
+
 }  // namespace skerry

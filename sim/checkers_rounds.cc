@@ -60,6 +60,7 @@ void Checkers::CheckSumsHeld(Instant now, const RoundCommit& commit) {
                             "take part",
                             commit.stage, commit.round));
   }
+  CheckMadeByCohorts(now, commit);
   auto& held = sums_held_[{commit.stage, commit.round}];
   for (const NodeId& replica : Holders(*state().plan, commit.stage)) {
     const Sums& said = held[replica];

@@ -45,7 +45,7 @@ std::vector<BuiltIn> AllBuiltIns(const RunConfig& config) {
         "averages every step, uncompressed (τ = 1)",
         {"outer.inner_steps=1", "outer.overlap_steps=0", "outer.codec=none",
          "outer.learning_rate=1", "outer.momentum=0"}}}};
-  // Sharded rounds know no cohorts, so neither has them.
+  // Where few speak rounds would not be sharded, so none are.
   all.push_back(
       {"cohorts",
        {"alone", "every replica speaks for itself", {"cluster.groups=off", "outer.reduce=all"}}});

@@ -115,7 +115,7 @@ absl::Status ApplyConfigChanges(const std::vector<std::string>& changes, RunConf
   for (const std::string& change : changes) {
     SKERRY_RETURN_IF_ERROR(ApplyConfigChange(change, changed));
   }
-  changed.outer = EffectiveOuter(changed);
+  changed.outer = EffectiveOuter(changed.outer);
   SKERRY_RETURN_IF_ERROR(ValidateRunConfig(changed));
   config = changed;
   return absl::OkStatus();

@@ -158,7 +158,7 @@ void AddSwarm(CLI::App& app, CommandLine& line) {
   command
       ->add_option(
           "--draw", swarm.draw,
-          "what seeds mean, 1 to 22 as in sim/swarm.h: what a seed once drew it draws for ever")
+          "what seeds mean, 1 to 24 as in sim/swarm.h: what a seed once drew it draws for ever")
       ->capture_default_str()
       ->excludes(storm)  // which are draws
       ->excludes(grid);

@@ -11,6 +11,7 @@
 #include "compression/codec.h"
 #include "localsgd/table_choice.h"
 #include "pipeline/exec/shown_sum.h"
+#include "pipeline/plan/round_shape.h"
 #include "routing/cost_model.h"
 #include "routing/delta_bits.h"
 
@@ -72,8 +73,7 @@ ModelledStage::ModelledStage(const RunConfig& config, const StageAssignment& sta
   for (const FragmentRange& part : CutFragments(StageBlocks(config.model, layers, holds_ends),
                                                 static_cast<int32_t>(clock_.fragments()))) {
     sizes_.push_back(part.size);
-    cuts_.push_back(IsSharded(config.outer, replicas) ? PieceCut::Of(part.size, replicas)
-                                                      : PieceCut());
+    cuts_.push_back(IsShardedStage(config, stage) ? PieceCut::Of(part.size, replicas) : PieceCut());
   }
   residuals_.resize(cuts_.size());
   left_over_.resize(cuts_.size());

@@ -45,8 +45,9 @@ Planned PlannedOf(const PlanComparison& comparison) {
   for (size_t stage = 0; stage < comparison.plan.stages.size(); ++stage) {
     const StageAssignment& held = comparison.plan.stages[stage];
     const size_t replicas = held.replicas.size();
-    const double delta =
-        RoundBytesToEach(settled, held.last_layer - held.first_layer, stage == 0, replicas);
+    const auto to_each = [&](size_t parties) {
+      return RoundBytesToEach(settled, held.last_layer - held.first_layer, stage == 0, parties);
+    };
     const std::vector<CohortShown>& cohorts = planned.stages.emplace_back(
         CohortsOfStage(comparison, settled, static_cast<int32_t>(stage)));
     size_t apart = 0;  // pairs
@@ -54,8 +55,9 @@ Planned PlannedOf(const PlanComparison& comparison) {
       apart += cohort.nodes.size() * (replicas - cohort.nodes.size());
     planned.speakers += cohorts.size();
     planned.replicas += replicas;
-    planned.round_bytes += delta * static_cast<double>(cohorts.size() * (cohorts.size() - 1));
-    planned.alone_bytes += delta * static_cast<double>(apart);
+    planned.round_bytes +=
+        to_each(cohorts.size()) * static_cast<double>(cohorts.size() * (cohorts.size() - 1));
+    planned.alone_bytes += to_each(replicas) * static_cast<double>(apart);
   }
   return planned;
 }

@@ -68,12 +68,20 @@ void DrawNumbers(Dice dice, VirtualRunOptions& options) {
   if (is_coarse) outer.residual = ResidualPlace::kWeights;
 }
 
+bool HasFourRooms(StormKind kind) {
+  return kind == StormKind::kClusters || kind == StormKind::kShardedRooms;
+}
+
 bool HasRooms(StormKind kind) {
-  return kind == StormKind::kClusters || HasTwoRooms(kind);
+  return HasFourRooms(kind) || HasTwoRooms(kind);
+}
+
+bool IsSharded(StormKind kind) {
+  return kind == StormKind::kShardedRooms || kind == StormKind::kShardedCohorts;
 }
 
 bool AreInOneRoom(StormKind kind, const NodeId& a, const NodeId& b) {
-  const int32_t nodes = kind == StormKind::kClusters ? 4 : kStormNodes / 2;
+  const int32_t nodes = HasFourRooms(kind) ? 4 : kStormNodes / 2;
   const int32_t one = NumberOf(a) - 1, other = NumberOf(b) - 1;  // 0 is the coordinator
   return one >= 0 && other >= 0 && one / nodes == other / nodes;
 }
@@ -81,9 +89,12 @@ bool AreInOneRoom(StormKind kind, const NodeId& a, const NodeId& b) {
 // Measured, or of two as the operator says.
 void DrawRooms(StormKind kind, VirtualRunOptions& options) {
   RunConfig& config = options.config;
-  config.cluster = {HasTwoRooms(kind) ? "east; west" : "measured", 400, 5,
-                    kind == StormKind::kOverlap ? 1 : 0};
+  const bool overlaps =
+      kind == StormKind::kOverlap || (kind == StormKind::kShardedCohorts && options.seed % 2 == 1);
+  config.cluster = {HasTwoRooms(kind) ? "east; west" : "measured", 400, 5, overlaps ? 1 : 0};
   config.outer.reduce = OuterReduce::kAll;
+  if (IsSharded(kind))
+    config.outer.reduce = options.seed % 4 == 0 ? OuterReduce::kAuto : OuterReduce::kSharded;
   config.pipeline.stages = 2;
 }
 

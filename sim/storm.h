@@ -28,7 +28,10 @@ enum class StormKind : uint8_t {
   kScreened,   // draw 19: the same as 15 with means as robust as they are by default
   kClusters,   // draw 20: as 15 in four rooms of four, where replicas of a stage are cohorts
   kCohorts,  // draw 21: as 15 in two rooms of eight that the operator names, and cohorts that last
-  kOverlap   // draw 22: as 21, and sums are made while the next step computes
+  kOverlap,  // draw 22: as 21, and sums are made while the next step computes
+  kShardedRooms,   // draw 23: as 20 with sharded rounds; of every fourth seed only where enough
+                   // speak
+  kShardedCohorts  // draw 24: as 21 with sharded rounds; every other seed as 22
 };
 SwarmRun DrawStorm(uint64_t seed, const SwarmOutput& output, StormKind kind);
 

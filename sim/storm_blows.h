@@ -50,8 +50,8 @@ inline constexpr std::array kShares = {BlowShare{Blow::kRestart, 10},
                                        BlowShare{Blow::kStageDies, 1},
                                        BlowShare{Blow::kLie, 1}};
 
-// Draws 21 and 22: less of what takes somebody out of its cohort for good, more of what a cohort
-// has to bear, and stages that die as a whole, after which the run has new ones.
+// Draws 21, 22 and 24: less of what takes somebody out of its cohort for good, more of what a
+// cohort has to bear, and stages that die as a whole, after which the run has new ones.
 inline constexpr std::array kSharesOfCohorts = {BlowShare{Blow::kRestart, 4},
                                                 BlowShare{Blow::kKill, 2},
                                                 BlowShare{Blow::kHiccup, 30},
@@ -69,7 +69,8 @@ inline constexpr std::array kSharesOfCohorts = {BlowShare{Blow::kRestart, 4},
                                                 BlowShare{Blow::kStageDies, 4}};
 
 inline bool HasTwoRooms(StormKind kind) {
-  return kind == StormKind::kCohorts || kind == StormKind::kOverlap;
+  return kind == StormKind::kCohorts || kind == StormKind::kOverlap ||
+         kind == StormKind::kShardedCohorts;
 }
 
 inline std::span<const BlowShare> SharesOf(StormKind kind) {

@@ -239,6 +239,10 @@ SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& wanted) {
       return DrawStorm(seed.seed, output, StormKind::kCohorts);
     case kOverlapStormDraw:
       return DrawStorm(seed.seed, output, StormKind::kOverlap);
+    case kShardedRoomsStormDraw:
+      return DrawStorm(seed.seed, output, StormKind::kShardedRooms);
+    case kShardedCohortsStormDraw:
+      return DrawStorm(seed.seed, output, StormKind::kShardedCohorts);
     case kFalseWorkStormDraw:
       return DrawStorm(seed.seed, output, StormKind::kFalseWork);
     default:

@@ -40,9 +40,10 @@ namespace skerry {
 // the real transport does (6 stood still for good where it has none; 7 to 17 are to be asked for);
 // 19: as 15, with means as robust as they are by default; 20: as 15, in four rooms whose nodes are
 // near each other, and cohorts; 21: as 20 in two rooms, with cohorts for most of the time; 22: as
-// 21, and they sum while the next step computes.
+// 21, and they sum while the next step computes; 23: as 20 with sharded rounds, in every fourth
+// seed only where enough speak; 24: as 21 with these, and every other seed as 22.
 inline constexpr int32_t kSwarmDraw = 18;
-inline constexpr int32_t kSwarmDrawLast = 22;
+inline constexpr int32_t kSwarmDrawLast = 24;
 inline constexpr int32_t kStormDraw = 12;
 inline constexpr int32_t kGridDraw = 13;
 inline constexpr int32_t kQuickStormDraw = 14;
@@ -53,6 +54,8 @@ inline constexpr int32_t kScreenedStormDraw = 19;
 inline constexpr int32_t kClustersStormDraw = 20;
 inline constexpr int32_t kCohortsStormDraw = 21;
 inline constexpr int32_t kOverlapStormDraw = 22;
+inline constexpr int32_t kShardedRoomsStormDraw = 23;
+inline constexpr int32_t kShardedCohortsStormDraw = 24;
 
 struct SwarmSeed {
   uint64_t seed = 1;
@@ -74,11 +77,11 @@ struct SwarmRun {
   NetworkSpec map;            // which node is in which region
   // Whom scripts of the draw befell that chose while the run went on.
   std::shared_ptr<std::set<NodeId>> befallen = std::make_shared<std::set<NodeId>>();
-  std::shared_ptr<SwarmDirector> director;  // of draws 12 to 17 and 19 to 22: it judges
+  std::shared_ptr<SwarmDirector> director;  // of draws 12 to 17 and 19 to 24: it judges
 };
 SwarmRun DrawSwarmRun(const SwarmSeed& seed, const SwarmOutput& output = {});
 
-// The draws (swarm_first_draw.cc, swarm_draw.cc); 12 to 17 and 19 to 22 are in storm.h and
+// The draws (swarm_first_draw.cc, swarm_draw.cc); 12 to 17 and 19 to 24 are in storm.h and
 // fault_grid.h.
 SwarmRun DrawFirst(uint64_t seed, const SwarmOutput& output);
 SwarmRun DrawSecond(uint64_t seed, const SwarmOutput& output);

@@ -116,7 +116,7 @@ class VirtualRun::Sink final : public ExportSink {
 namespace {
 
 VirtualRunOptions WithEffectiveOuter(VirtualRunOptions options) {
-  options.config.outer = EffectiveOuter(options.config);
+  options.config.outer = EffectiveOuter(options.config.outer);
   return options;
 }
 

@@ -174,7 +174,7 @@ RunConfig ReadRunConfig(TomlDocument& document) {
   RunConfig config;
   Reader reader(document);
   VisitRunConfig(reader, config);
-  config.outer = EffectiveOuter(config);
+  config.outer = EffectiveOuter(config.outer);
   return config;
 }
 

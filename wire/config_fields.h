@@ -78,7 +78,7 @@ void VisitOuter(Visitor& v, OuterConfig& c) {
   v.Choice("outer", "residual", c.residual, {"buffer", "weights"},
            "where progress lives that a lossy delta left out");
   v.Choice("outer", "reduce", c.reduce, {"auto", "all", "sharded"},
-           "each replica sums all deltas, or a part for all; auto: a part from 4 replicas on");
+           "each replica (or cohort) sums all deltas, or a part for all; auto: a part from 4 on");
   v.Choice("outer", "down_codec", c.down_codec,
            {"auto", "none", "int8", "bf16", "int4", "sign", "ternary", "topk", "lowrank"},
            "how the sums of sharded rounds travel; auto: as deltas");

@@ -140,12 +140,6 @@ absl::Status CheckOuter(const OuterConfig& c) {
 
 absl::Status CheckCluster(const RunConfig& config) {
   if (!config.cluster.is_on()) return absl::OkStatus();
-  if (config.outer.reduce == OuterReduce::kSharded) {
-    return InvalidArgument(
-        "[cluster] groups: \"%s\" makes several nodes one participant of a round, which sharded "
-        "rounds do not know; want [outer] reduce auto or all, or groups off",
-        config.cluster.groups);
-  }
   const auto groups = ParseClusterGroups(config.cluster.groups);
   return groups.ok() ? absl::OkStatus() : groups.status();
 }

@@ -116,6 +116,10 @@ void Charge(const RunConfig& config, const Partition& partition, PlacementProble
   const auto payload = static_cast<double>(BoundaryBytes(config));
   for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
     const StageShape& shape = partition.stages[stage];
+    if (config.cluster.is_on()) {
+      ChargeBySpeakers(config, shape.layers(), stage == 0, &problem->outer);
+      continue;
+    }
     const double delta =
         RoundBytesToEach(config, shape.layers(), stage == 0, static_cast<size_t>(shape.replicas));
     problem->outer.delta_boundaries.push_back(delta / payload);

@@ -123,11 +123,14 @@ std::vector<Exchange> ExchangesOf(const PlacementProblem& problem, const Placeme
   const std::vector<double> uplink = UplinkSeconds(problem, placement, line_of, &lines);
   const auto free_of = [&](double busy_s) { return std::max(kUplinkFreeMin, 1 - busy_s / step_s); };
   const auto cohorts = CohortsBySpeaker(problem, placement);
+  std::vector<size_t> speakers(placement.size());  // by stage
+  for (size_t slot = 0; slot < placement.size(); ++slot)
+    speakers[static_cast<size_t>(workload.stage_of_slot[slot])] += cohorts[slot].empty() ? 0 : 1;
   std::vector<std::pair<size_t, Exchange>> of_slots;
   for (size_t slot = 0; slot < placement.size(); ++slot) {
     if (cohorts[slot].empty()) continue;
     const auto stage = static_cast<size_t>(workload.stage_of_slot[slot]);
-    const double per_bit = problem.outer.delta_boundaries[stage] / encoded_bits;
+    const double per_bit = problem.outer.BoundariesToEach(stage, speakers[stage]) / encoded_bits;
     Exchange exchange;
     exchange.uplink_free = free_of(uplink[slot]);
     int32_t others = 0;

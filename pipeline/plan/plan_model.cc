@@ -145,6 +145,10 @@ absl::StatusOr<PlanModel> ModelOf(const PlannerInput& input, const PipelinePlan&
     const StageAssignment& assignment = plan.stages[stage];
     const int32_t layers = assignment.last_layer - assignment.first_layer;
     const bool ends = stage == 0;
+    if (config.cluster.is_on()) {
+      ChargeBySpeakers(config, layers, ends, &model.problem.outer);
+      continue;
+    }
     const double delta = RoundBytesToEach(config, layers, ends, assignment.replicas.size());
     model.problem.outer.delta_boundaries.push_back(delta / payload);
   }

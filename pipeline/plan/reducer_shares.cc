@@ -4,17 +4,21 @@
 #include <cmath>
 #include <vector>
 
+#include "pipeline/plan/cohorts.h"
+
 namespace skerry {
 namespace {
 
 constexpr double kShareMax = 16;
 
-// 0: not known.
-double UplinkOf(const NodeId& node, const std::vector<NodeId>& replicas, const LinkMatrix& links) {
+// 0: not known. `slot` is one of the stage's.
+double UplinkOf(size_t slot, const StageAssignment& stage, const LinkMatrix& links) {
   std::vector<double> rates;
-  for (const NodeId& other : replicas) {
-    const int32_t from = links.IndexOf(node), to = links.IndexOf(other);
-    if (from == to) continue;
+  for (size_t other = 0; other < stage.replicas.size(); ++other) {
+    const bool is_near = !stage.cohorts.empty() && stage.cohorts[slot] == stage.cohorts[other];
+    if (other == slot || is_near) continue;
+    const int32_t from = links.IndexOf(stage.replicas[slot]);
+    const int32_t to = links.IndexOf(stage.replicas[other]);
     if (from < 0 || to < 0 || !links.At(from, to).usable()) return 0;
     rates.push_back(links.At(from, to).bytes_per_s);
   }
@@ -22,24 +26,36 @@ double UplinkOf(const NodeId& node, const std::vector<NodeId>& replicas, const L
   return rates.empty() ? 0 : rates[rates.size() / 2];
 }
 
+// Empty: all are alike, or not known.
+std::vector<int32_t> SharesOf(const StageAssignment& stage, const LinkMatrix& links) {
+  std::vector<double> uplinks;
+  for (size_t slot = 0; slot < stage.replicas.size(); ++slot)
+    uplinks.push_back(UplinkOf(slot, stage, links));
+  const auto [slowest, fastest] = std::minmax_element(uplinks.begin(), uplinks.end());
+  if (*slowest <= 0) return {};
+  const auto share = [least = *slowest](double uplink) {
+    const double ratio = std::exp2(std::round(std::log2(uplink / least)));
+    return static_cast<int32_t>(std::min(ratio, kShareMax));
+  };
+  std::vector<int32_t> shares;
+  if (share(*fastest) == 1) return shares;
+  for (const double uplink : uplinks) shares.push_back(share(uplink));
+  return shares;
+}
+
 }  // namespace
 
-void SetShares(const OuterConfig& outer, const LinkMatrix& links, PipelinePlan* plan) {
-  for (StageAssignment& stage : plan->stages) {
+void SetShares(const RunConfig& config, const LinkMatrix& links, PipelinePlan* plan) {
+  const bool by_speakers = config.cluster.is_on() && config.outer.reduce == OuterReduce::kAuto;
+  for (size_t s = 0; s < plan->stages.size(); ++s) {
+    StageAssignment& stage = plan->stages[s];
     stage.shares.clear();
-    if (!IsSharded(outer, static_cast<int64_t>(stage.replicas.size()))) continue;
-    std::vector<double> uplinks;
-    for (const NodeId& node : stage.replicas) {
-      uplinks.push_back(UplinkOf(node, stage.replicas, links));
-    }
-    const auto [slowest, fastest] = std::minmax_element(uplinks.begin(), uplinks.end());
-    if (*slowest <= 0) continue;
-    const auto share = [least = *slowest](double uplink) {
-      const double ratio = std::exp2(std::round(std::log2(uplink / least)));
-      return static_cast<int32_t>(std::min(ratio, kShareMax));
-    };
-    if (share(*fastest) == 1) continue;
-    for (const double uplink : uplinks) stage.shares.push_back(share(uplink));
+    const size_t parties =
+        by_speakers ? SpeakersAmong(*plan, static_cast<int32_t>(s), stage.replicas).size()
+                    : stage.replicas.size();
+    if (!IsSharded(config.outer, static_cast<int64_t>(parties))) continue;
+    stage.shares = SharesOf(stage, links);
+    if (by_speakers && stage.shares.empty()) stage.shares.assign(stage.replicas.size(), 1);
   }
 }
 

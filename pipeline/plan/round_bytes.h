@@ -10,20 +10,37 @@
 #include "common/round_clock.h"
 #include "routing/cost_model.h"
 #include "routing/delta_bits.h"
+#include "routing/placement.h"
 #include "routing/stage_traffic.h"
 
 namespace skerry {
 
+// What all others of a sharded round are sent together, in deltas: its pieces and the sums.
+inline double ShardedDeltas(const OuterConfig& outer) {
+  return 1 + SumBitsOf(outer) / DeltaBitsOf(outer);
+}
+
 // Bytes that a replica sends to each of the others of its stage in a round: its whole delta, or in
-// a sharded round its pieces of the other's part and the sum of its own. With cohorts rounds are
-// not sharded, and "replica" is a speaker.
+// a sharded round its pieces of the other's part and the sum of its own. With cohorts "replica" is
+// a speaker.
 inline double RoundBytesToEach(const RunConfig& config, int32_t layers, bool holds_ends,
                                size_t replicas) {
   const auto delta = static_cast<double>(DeltaBytes(config, layers, holds_ends));
-  if (config.cluster.is_on() || !IsSharded(config.outer, static_cast<int64_t>(replicas)))
-    return delta;
-  const double down = SumBitsOf(config.outer) / DeltaBitsOf(config.outer);
-  return delta * (1 + down) / static_cast<double>(replicas);
+  if (!IsSharded(config.outer, static_cast<int64_t>(replicas))) return delta;
+  return delta * ShardedDeltas(config.outer) / static_cast<double>(replicas);
+}
+
+// How many replicas of a stage speak only its placement says (OuterTraffic).
+inline void ChargeBySpeakers(const RunConfig& config, int32_t layers, bool holds_ends,
+                             OuterTraffic* outer) {
+  const auto delta = static_cast<double>(DeltaBytes(config, layers, holds_ends));
+  outer->delta_boundaries.push_back(delta / static_cast<double>(BoundaryBytes(config)));
+  outer->sharded_deltas = ShardedDeltas(config.outer);
+  for (size_t speakers = 1; speakers <= kAllToAllMax + 1; ++speakers) {
+    if (!IsSharded(config.outer, static_cast<int64_t>(speakers))) continue;
+    outer->sharded_from = speakers;
+    break;
+  }
 }
 
 // Of the gradients that the members of a cohort sum every step: float32, whatever is computed in.

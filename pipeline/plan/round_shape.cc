@@ -30,6 +30,12 @@ std::vector<size_t> HomesOf(const StageAssignment& stage, int32_t pieces) {
 
 }  // namespace
 
+bool IsShardedStage(const RunConfig& config, const StageAssignment& stage) {
+  if (config.cluster.is_on() && config.outer.reduce == OuterReduce::kAuto)
+    return !stage.shares.empty();
+  return IsSharded(config.outer, static_cast<int64_t>(stage.replicas.size()));
+}
+
 RoundShape ShapeOf(const PipelinePlan& plan, int32_t stage, int64_t round) {
   RoundShape shape;
   shape.participants = ParticipantsOf(plan, stage, round);

@@ -18,6 +18,11 @@
 
 namespace skerry {
 
+// Whether a stage's rounds are sharded: a property of its slots, the same in all of a plan's
+// versions. With cohorts `auto` asks how many speak, which changes when one parts, so it is asked
+// once, and shares say so (reducer_shares.h).
+bool IsShardedStage(const RunConfig& config, const StageAssignment& stage);
+
 struct RoundShape {
   std::vector<NodeId> participants;  // in slot order
   uint64_t id = 0;                   // digest of them and of their slots; never 0

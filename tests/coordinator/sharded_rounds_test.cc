@@ -1,6 +1,10 @@
 // Sharded rounds: frozen when every holder holds all sums of the present shape.
 
+#include <algorithm>
+
+#include "pipeline/plan/cohorts.h"
 #include "pipeline/plan/round_shape.h"
+#include "pipeline/plan/route.h"
 #include "tests/coordinator/served_run.h"
 
 using namespace skerry;
@@ -172,4 +176,64 @@ TEST_CASE("Reports of no meaning change nothing", "[coordinator]") {
   CHECK(run.state().commits.empty());
   SayAll(run, 0);
   CHECK(run.state().commits.size() == 2);
+}
+
+// Its members say what they have made, which nobody else is sent.
+TEST_CASE("With cohorts a sharded round waits until members have made what their speaker has",
+          "[coordinator][cohorts]") {
+  RunConfig config = SixNodes();
+  config.cluster.groups = "east; west";
+  ServedRun run(config);
+  run.ticket_uses = 6;
+  run.Gather(6);
+  const int32_t stage = run.Live(0).size() > run.Live(1).size() ? 0 : 1;
+  const PipelinePlan plan = *run.state().plan;
+  std::vector<NodeId> speakers = ParticipantsOf(plan, stage, 0);
+  std::sort(speakers.begin(), speakers.end());
+  REQUIRE(run.Live(stage).size() > speakers.size());
+  SumsHeld held{stage, 0, ShapeOf(plan, stage, 0).id, {}};
+  for (const NodeId& node : speakers) held.sums.push_back({node, 8, Held(stage, 0, node).digest});
+  std::vector<NodeId> members;  // who speaks for nobody
+  for (const NodeId& node : run.Live(stage)) {
+    run.From(node, held);
+    const NodeId speaker = CohortOf(plan, node).front();
+    if (speaker != node) members.push_back(node);
+    if (speaker == node) run.From(node, Held(stage, 0, node));
+  }
+  for (size_t i = 1; i < members.size(); ++i)
+    run.From(members[i], Held(stage, 0, CohortOf(plan, members[i]).front()));
+  CHECK(run.state().commits.empty());
+  const NodeId last = members.front();
+  DeltaHeld made = Held(stage, 0, CohortOf(plan, last).front());
+  const bool is_same = GENERATE(true, false);
+  if (!is_same) made.digest.bytes[0] ^= 1;
+
+  run.From(last, made);
+
+  REQUIRE(run.state().commits.size() == 1);
+  const RoundCommit& commit = run.state().commits.at({stage, 0});
+  REQUIRE(commit.messages.size() == speakers.size());
+  for (size_t i = 0; i < speakers.size(); ++i) {
+    CHECK(commit.participants[i].node == speakers[i]);
+    CHECK(commit.messages[i] == Held(stage, 0, speakers[i]).digest);
+  }
+  CHECK(run.Fold().commits == run.state().commits);
+  CHECK(run.CountEvents("cohort_parted") == (is_same ? 0 : 1));
+  CHECK(CohortOf(*run.state().plan, last).size() == (is_same ? CohortOf(plan, last).size() : 1));
+  CHECK(IsAbsent(*run.state().plan, stage, 0, last) == !is_same);
+}
+
+TEST_CASE("What somebody has made in the name of another cohort is refused",
+          "[coordinator][cohorts]") {
+  RunConfig config = SixNodes();
+  config.cluster.groups = "east; west";
+  ServedRun run(config);
+  run.ticket_uses = 6;
+  run.Gather(6);
+  const int32_t stage = run.Live(0).size() > run.Live(1).size() ? 0 : 1;
+  const std::vector<NodeId> speakers = ParticipantsOf(*run.state().plan, stage, 0);
+  REQUIRE(speakers.size() == 2);
+  const int64_t refused = run.actor->refused();
+  run.From(speakers[0], Held(stage, 0, speakers[1]));
+  CHECK(run.actor->refused() == refused + 1);
 }

@@ -142,6 +142,38 @@ TEST_CASE("RoundKeeper: a joiner lands sums without having summed anything") {
   CHECK_FALSE(keeper.LandingOf(0, 1).ok());  // one is too many
 }
 
+// What its speaker's message is it knows by the digest that the commit names.
+TEST_CASE("RoundKeeper: a member's message is in a sharded round when its speaker's is the same") {
+  RoundKeeper keeper(3, kSelf);
+  const RoundShape others = {{kOther, kThird}, 79};
+  const std::vector<Piece> first = {PieceOf(0, 7)}, second = {PieceOf(1, 8)};
+  const DeltaSum of_other = SumOf(first, others), of_third = SumOf(second, others);
+  const Digest made = DigestOf(View(PieceOf(0, 1).message));
+  keeper.HoldOwn(0, 10, {PieceOf(0, 1).message, PieceOf(1, 2).message});
+  keeper.Share({3, 0, 10, made, {}}, {kOther, kSelf});
+  keeper.HoldSum(kOther, of_other, others, first);
+  keeper.HoldSum(kThird, of_third, others, second);
+  RoundCommit commit = CommitOf(others, {of_other, of_third});
+  bool is_own = true;
+  SECTION("the same") {
+    commit.messages = {made, Digest()};
+  }
+  SECTION("the speaker has made another one") {
+    commit.messages = {of_other.digest, made};
+    is_own = false;
+  }
+  SECTION("a coordinator that knows no cohorts in sharded rounds") {
+    is_own = false;
+  }
+  REQUIRE(keeper.Commit(commit));
+  const auto landing = keeper.LandingOf(0, 2);
+  REQUIRE(landing.ok());
+  CHECK(landing->own_accepted == is_own);
+  CHECK(landing->own.pieces.empty());
+  CHECK(keeper.SumsNow(0, others.id).size() == 2);
+  CHECK(keeper.SumsNow(0, kBoth.id).empty());
+}
+
 TEST_CASE("RoundKeeper: sums held before they could be looked at are refused afterwards") {
   RoundKeeper keeper(3, kThird, 0, RoundKeeper::kJoinersRoundsAhead);
   const RoundShape alone = {{kOther}, 78};

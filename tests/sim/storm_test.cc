@@ -256,6 +256,16 @@ TEST_CASE("Storm in two rooms: cohorts that sum while the next step computes",
   CheckSeeds(kOverlapStormDraw, 1, 1);
 }
 
+TEST_CASE("Storm in rooms: rounds sharded over those who speak", "[sim][storm][cohorts]") {
+  const SwarmTry tried = TrySwarmSeed({1, kShardedRoomsStormDraw});
+  INFO((tried.finding ? tried.finding->wrong : ""));
+  CHECK(!tried.finding);
+  CHECK(tried.steps_together > 1000);
+  CHECK(tried.sums.told_true > 0);
+  CheckSeeds(kShardedRoomsStormDraw, 4, 1);  // where enough speak
+  CheckSeeds(kShardedCohortsStormDraw, 1, 2);
+}
+
 // The checkers wanted a joiner to have nothing left over when its state came.
 TEST_CASE("Storm with numbers: a joiner keeps what is handed on to it before its state has come",
           "[sim][storm][sums]") {

@@ -217,6 +217,17 @@ TEST_CASE("RunConfig: what a mode of outer rounds fixes is filled in, what it ca
         std::string::npos);
 }
 
+TEST_CASE("RunConfig: cohorts have rounds of either kind, and auto stays open", "[wire][config]") {
+  for (const OuterReduce reduce : {OuterReduce::kAuto, OuterReduce::kAll, OuterReduce::kSharded}) {
+    RunConfig config;
+    config.cluster.groups = "measured";
+    config.outer.reduce = reduce;
+    const auto read = ParseRunConfig(FormatRunConfig(config), "run.toml");
+    REQUIRE(read.ok());
+    CHECK(read->outer.reduce == reduce);
+  }
+}
+
 TEST_CASE("RunConfig: a tier says codec, way down and residual", "[wire][config]") {
   const auto outer = [](const std::string& lines) {
     const auto config = ParseRunConfig("[outer]\n" + lines, "run.toml");

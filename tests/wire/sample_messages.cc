@@ -203,13 +203,15 @@ Payload SamplePayload(size_t size) {
 }
 
 std::vector<std::pair<std::string, Message>> ShardedSamples() {
+  const std::vector<Participant> two = {{SampleNode(1), 10, SampleDigest(1)},
+                                        {SampleNode(2), 20, SampleDigest(2)}};
   return {
       {"delta_sum", DeltaSum{1, 2, 0xfeedf00d, 4096, SampleDigest(6), SamplePayload(48), 7}},
-      {"sums_held",
-       SumsHeld{1,
-                2,
-                0xfeedf00d,
-                {{SampleNode(1), 10, SampleDigest(1)}, {SampleNode(2), 20, SampleDigest(2)}}}},
+      {"delta_sum_passed",
+       DeltaSum{1, 2, 3, 4, SampleDigest(6), SamplePayload(8), 7, SampleNode(3)}},
+      {"round_commit_made",
+       RoundCommit{1, 2, {{SampleNode(1), 1, {}}}, 3, {}, {}, {SampleDigest(7)}}},
+      {"sums_held", SumsHeld{1, 2, 0xfeedf00d, two}},
       {"sums_stated", SumsHeld{1,
                                2,
                                0xfeedf00d,
@@ -239,13 +241,7 @@ std::vector<std::pair<std::string, Message>> ShardedSamples() {
       {"welcome_law", Welcome{RunId{SampleDigest(9).bytes}, SampleLaw(), {}}},
       {"round_commit_table",
        RoundCommit{1, 2, {{SampleNode(1), 10, SampleDigest(1)}}, 0, {1, 2, 3, 4, 5}}},
-      {"round_commit_covered",
-       RoundCommit{1,
-                   2,
-                   {{SampleNode(1), 10, SampleDigest(1)}, {SampleNode(2), 20, SampleDigest(2)}},
-                   0,
-                   {},
-                   {1, 3}}},
+      {"round_commit_covered", RoundCommit{1, 2, two, 0, {}, {1, 3}}},
       {"checkpoint_request_at_once", CheckpointRequest{1, 0, true}},
       {"welcome_neighbours", Welcome{RunId{SampleDigest(9).bytes}, SampleNeighbours(), {}}},
       {"plan_update_remade", PlanUpdate{SampleRemade()}},

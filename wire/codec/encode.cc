@@ -233,18 +233,7 @@ class Writer : public WriteChecks {
     b.setTokens(m.tokens);
     WriteId(m.digest, b.initDigest());
   }
-  void operator()(const RoundCommit& m) {
-    auto b = envelope_.initRoundCommit();
-    WriteRound(m, b);
-    b.setShape(m.shape);
-    const unsigned count = Count(m.participants, limits::kParticipantsMax, "participants");
-    WriteParticipants(m.participants, b.initParticipants(count));
-    Require(m.table.size() <= limits::kTableBytesMax, "table");
-    if (!m.table.empty()) b.setTable(kj::arrayPtr(m.table.data(), m.table.size()));
-    if (m.covered.empty()) return;
-    auto covered = b.initCovered(Count(m.covered, limits::kParticipantsMax, "covered rounds"));
-    for (unsigned i = 0; i < covered.size(); ++i) covered.set(i, m.covered[i]);
-  }
+  void operator()(const RoundCommit& m) { WriteSum(*this, m, envelope_.initRoundCommit()); }
   void operator()(const DeltaSum& m) {
     auto b = envelope_.initDeltaSum();
     WriteRound(m, b);
@@ -252,6 +241,7 @@ class Writer : public WriteChecks {
     b.setTokens(m.tokens);
     WriteId(m.digest, b.initDigest());
     b.setPlanVersion(m.plan_version);
+    if (!m.sender.IsZero()) WriteId(m.sender, b.initSender());
     payload_ = m.payload;
   }
   void operator()(const RoundLate& m) {

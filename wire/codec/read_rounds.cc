@@ -17,6 +17,15 @@ M ReadRound(ReadChecks& checks, Reader r) {
   return m;
 }
 
+std::vector<Digest> ReadMessages(ReadChecks& checks, capnp::List<schema::Id256>::Reader list,
+                                 size_t participants) {
+  std::vector<Digest> messages(checks.Count(list, limits::kParticipantsMax, "messages"));
+  if (!messages.empty() && messages.size() != participants)
+    checks.Break("messages", "are not one for each participant");
+  for (unsigned i = 0; i < messages.size(); ++i) messages[i] = ReadId<Digest>(list[i]);
+  return messages;
+}
+
 DeltaStatistics ReadStatistics(ReadChecks& checks, schema::DeltaStatistics::Reader r) {
   auto m = ReadRound<DeltaStatistics>(checks, r);
   // Each get counts against what may be read of a message: once only.
@@ -105,6 +114,7 @@ Message ReadRoundMessage(ReadChecks& checks, schema::Envelope::Reader e, const P
     if (table.size() > limits::kTableBytesMax) checks.Break("table", "is too long");
     if (checks.status().ok()) m.table.assign(table.begin(), table.end());
     m.covered = ReadCovered(checks, e.getRoundCommit().getCovered(), m.participants.size());
+    m.messages = ReadMessages(checks, e.getRoundCommit().getMessages(), m.participants.size());
     return m;
   }
   if (e.isDeltaSum()) {
@@ -113,6 +123,7 @@ Message ReadRoundMessage(ReadChecks& checks, schema::Envelope::Reader e, const P
     m.tokens = checks.NotNegative(e.getDeltaSum().getTokens(), "tokens");
     m.digest = ReadId<Digest>(e.getDeltaSum().getDigest());
     m.plan_version = checks.NotNegative(e.getDeltaSum().getPlanVersion(), "plan version");
+    m.sender = ReadId<NodeId>(e.getDeltaSum().getSender());
     m.payload = payload;
     return m;
   }

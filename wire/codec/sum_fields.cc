@@ -138,6 +138,20 @@ void WriteSum(WriteChecks& checks, const SumsHeld& held, schema::SumsHeld::Build
   std::copy(held.signature.begin(), held.signature.end(), signature.begin());
 }
 
+void WriteSum(WriteChecks& checks, const RoundCommit& commit, schema::RoundCommit::Builder b) {
+  WriteRound(commit, b);
+  b.setShape(commit.shape);
+  WriteParticipants(commit.participants, b.initParticipants(CountOf(checks, commit.participants)));
+  checks.Require(commit.table.size() <= limits::kTableBytesMax, "table");
+  if (!commit.table.empty()) b.setTable(kj::arrayPtr(commit.table.data(), commit.table.size()));
+  constexpr size_t kMost = limits::kParticipantsMax;
+  if (!commit.messages.empty())
+    WriteIds(commit.messages, b.initMessages(checks.Count(commit.messages, kMost, "messages")));
+  if (commit.covered.empty()) return;
+  auto covered = b.initCovered(checks.Count(commit.covered, kMost, "covered rounds"));
+  for (unsigned i = 0; i < covered.size(); ++i) covered.set(i, commit.covered[i]);
+}
+
 void WriteSum(WriteChecks& checks, const SumCheck& check, schema::SumCheck::Builder b) {
   b.setStage(check.stage);
   b.setRound(check.round);

@@ -21,6 +21,7 @@ SumsHeld ReadSumsHeld(ReadChecks& checks, schema::SumsHeld::Reader r);
 Message ReadSumMessage(ReadChecks& checks, schema::Envelope::Reader e, const Payload& payload);
 
 void WriteSum(WriteChecks& checks, const SumsHeld& held, schema::SumsHeld::Builder b);
+void WriteSum(WriteChecks& checks, const RoundCommit& commit, schema::RoundCommit::Builder b);
 void WriteSum(WriteChecks& checks, const SumCheck& check, schema::SumCheck::Builder b);
 void WriteSum(WriteChecks& checks, const SumChecked& checked, schema::SumChecked::Builder b);
 void WriteSum(WriteChecks& checks, const LeftOverSent& sent, schema::LeftOverSent::Builder b);

@@ -31,7 +31,8 @@ void WriteMicrobatch(const M& m, Builder b) {
   b.setAttempt(m.attempt);
 }
 
-inline void WriteIds(const std::vector<NodeId>& ids, capnp::List<schema::Id256>::Builder list) {
+template <typename Tag>
+void WriteIds(const std::vector<Id256<Tag>>& ids, capnp::List<schema::Id256>::Builder list) {
   for (unsigned i = 0; i < list.size(); ++i) WriteId(ids[i], list[i]);
 }
 

@@ -96,7 +96,8 @@ bool Delta::operator==(const Delta& o) const {
 }
 bool DeltaSum::operator==(const DeltaSum& o) const {
   return stage == o.stage && round == o.round && shape == o.shape && tokens == o.tokens &&
-         digest == o.digest && plan_version == o.plan_version && SamePayload(payload, o.payload);
+         digest == o.digest && plan_version == o.plan_version && sender == o.sender &&
+         SamePayload(payload, o.payload);
 }
 bool SumShown::operator==(const SumShown& o) const {
   return stage == o.stage && round == o.round && SamePayload(payload, o.payload);
@@ -169,6 +170,7 @@ int64_t WireSize(const Message& message) {
           [](const StepReport& m) { return 12 * static_cast<int64_t>(m.losses.size()); },
           [](const RoundCommit& m) {
             return 80 * static_cast<int64_t>(m.participants.size()) +
+                   32 * static_cast<int64_t>(m.messages.size()) +
                    static_cast<int64_t>(m.table.size());
           },
           [](const PlanUpdate& m) { return BytesOf(m.plan); },

@@ -246,8 +246,9 @@ struct Delta {
   NodeId sender = {};  // whose it is, where another passes it on; zero: of who sends this
   bool operator==(const Delta& o) const;
 };
-// replica → coordinator: I hold `sender`'s message of this round. Digest zero: it is no message
-// (in a sharded round that is all that is said).
+// replica → coordinator: I hold `sender`'s message of this round. Digest zero: it is no message. In
+// a sharded round that is all that is said, and with cohorts what a node has made itself, in its
+// speaker's name: the digest is the PartDigest of all pieces.
 struct DeltaHeld {
   int32_t stage = 0;
   int64_t round = 0;
@@ -265,6 +266,8 @@ struct RoundCommit {
   uint64_t shape = 0;                     // 0: not sharded
   Bytes table = {};  // a new codec table (compression/codec_table.h, packed); empty: none
   std::vector<int32_t> covered = {};  // rounds in each one's message; empty: one each
+  // Sharded, in a stage with cohorts: of each one's message, as DeltaHeld says it. Else empty.
+  std::vector<Digest> messages = {};
   bool operator==(const RoundCommit&) const = default;
 };
 // replica → coordinator: applied; the digest of its base parameters at version round + 1.

@@ -29,10 +29,11 @@ struct DeltaSum {
   int32_t stage = 0;
   int64_t round = 0;
   uint64_t shape = 0;
-  int64_t tokens = 0;  // covered by the sender's own delta
+  int64_t tokens = 0;  // covered by the reducer's own delta
   Digest digest;       // of payload
   Payload payload;
   int64_t plan_version = 0;
+  NodeId sender = {};  // whose it is, where another passes it on; zero: of who sends this
   bool operator==(const DeltaSum& o) const;
 };
 

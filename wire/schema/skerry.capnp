@@ -540,6 +540,7 @@ struct RoundCommit {
   shape        @3 :UInt64;             # of a sharded round; 0: not sharded
   table        @4 :Data;               # a new codec table for later rounds; empty: the same
   covered      @5 :List(Int32);        # rounds in each participant's message; empty: one each
+  messages     @6 :List(Id256);        # sharded, with cohorts: of each participant's pieces
 }
 # Payload: the encoded sum of the sender's pieces.
 struct DeltaSum {
@@ -549,6 +550,7 @@ struct DeltaSum {
   tokens @3 :Int64;
   digest @4 :Id256;
   planVersion @5 :Int64;
+  sender @6 :Id256;  # whose it is, passed on to a member of a cohort; zero: of who sends this
 }
 struct SumsHeld {
   stage @0 :Int32;

@@ -137,6 +137,28 @@ TEST_CASE("Cohort plans: what speakers send is chosen for as many as speak", "[p
   CHECK(cohorts.outer.overlap_steps < each.outer.overlap_steps);
 }
 
+TEST_CASE("Cohort plans: from four speakers on rounds are sharded, and cost what speakers send",
+          "[plan][cohorts]") {
+  for (const uint32_t rooms : {3, 5}) {
+    PlannerInput input = InRooms(rooms, 2);
+    input.config.pipeline.stages = 1;
+    input.config.pipeline.microbatches_per_step = static_cast<int32_t>(2 * rooms);
+    const PlannedRun automatic = Planned(input);
+    PlannerInput all = input, sharded = input;
+    all.config.outer.reduce = OuterReduce::kAll;
+    sharded.config.outer.reduce = OuterReduce::kSharded;
+    const PlannedRun whole = Planned(all), parts = Planned(sharded);
+    CHECK(automatic.speakers == static_cast<int32_t>(rooms));
+    const PlannedRun& same = rooms == 3 ? whole : parts;
+    CHECK(automatic.outer.sent_bytes == same.outer.sent_bytes);
+    CHECK(automatic.predicted_step_s == same.predicted_step_s);
+    // (N − 1) deltas, or twice (N − 1) / N of one.
+    CHECK(static_cast<double>(parts.outer.sent_bytes) * rooms ==
+          Approx(2.0 * static_cast<double>(whole.outer.sent_bytes)).epsilon(0.01));
+    CHECK(parts.predicted_step_s < whole.predicted_step_s);
+  }
+}
+
 TEST_CASE("Cohort plans: the dead do not count in what is predicted", "[plan][cohorts]") {
   const PlannerInput input = InRooms(3, 4);
   const PlannedRun planned = Planned(input);

@@ -71,19 +71,84 @@ TEST_CASE("RoundShape: shares are as uplinks are, and none where all are alike",
       links.Set(TestNodeId(100 + from), TestNodeId(100 + to), 0.02, bytes_per_s);
     }
   };
-  OuterConfig outer;
-  SetShares(outer, links, &plan);
+  RunConfig config;
+  SetShares(config, links, &plan);
   CHECK(plan.stages[0].shares.empty());  // not measured
   for (uint32_t i = 0; i < 4; ++i) set(i, 1e6);
-  SetShares(outer, links, &plan);
+  SetShares(config, links, &plan);
   CHECK(plan.stages[0].shares.empty());
   set(1, 2.2e6);
   set(2, 9e8);
-  SetShares(outer, links, &plan);
+  SetShares(config, links, &plan);
   CHECK(plan.stages[0].shares == std::vector<int32_t>{1, 2, 16, 1});
-  outer.reduce = OuterReduce::kAll;
-  SetShares(outer, links, &plan);
+  config.outer.reduce = OuterReduce::kAll;
+  SetShares(config, links, &plan);
   CHECK(plan.stages[0].shares.empty());
+}
+
+TEST_CASE("RoundShape: with cohorts auto asks how many speak in the first plan, and shares say so",
+          "[plan][cohorts]") {
+  PipelinePlan plan = PlanOf(8);
+  plan.stages.erase(plan.stages.begin());
+  StageAssignment& stage = plan.stages[0];
+  LinkMatrix links(stage.replicas);
+  RunConfig config;
+  config.cluster.groups = "measured";
+  stage.cohorts = {0, 0, 1, 1, 2, 2, 2, 2};
+  SetShares(config, links, &plan);
+  CHECK(!IsShardedStage(config, stage));
+  // Then one parts, and four speak.
+  stage.cohorts[1] = 3;
+  CHECK(!IsShardedStage(config, stage));
+
+  SetShares(config, links, &plan);
+  CHECK(IsShardedStage(config, stage));
+  CHECK(stage.shares == std::vector<int32_t>(8, 1));
+  config.outer.reduce = OuterReduce::kAll;
+  CHECK(!IsShardedStage(config, stage));
+  config.outer.reduce = OuterReduce::kSharded;
+  SetShares(config, links, &plan);
+  CHECK(stage.shares.empty());
+  CHECK(IsShardedStage(config, stage));
+}
+
+TEST_CASE("RoundShape: what a cohort has inside is no part of its share", "[plan][cohorts]") {
+  PipelinePlan plan = PlanOf(4);
+  plan.stages.erase(plan.stages.begin());
+  StageAssignment& stage = plan.stages[0];
+  stage.cohorts = {0, 0, 0, 1};
+  LinkMatrix links(stage.replicas);
+  for (size_t from = 0; from < 4; ++from) {
+    for (size_t to = 0; to < 4; ++to) {
+      const bool is_near = stage.cohorts[from] == stage.cohorts[to];
+      const double rate = is_near ? 1e9 : from == 3 ? 4e6 : 1e6;
+      if (from != to) links.Set(stage.replicas[from], stage.replicas[to], 0.02, rate);
+    }
+  }
+  RunConfig config;
+  config.cluster.groups = "measured";
+  config.outer.reduce = OuterReduce::kSharded;
+  SetShares(config, links, &plan);
+  CHECK(stage.shares == std::vector<int32_t>{1, 1, 1, 4});
+}
+
+// Of four cohorts of two: whoever speaks has as much to sum as the others.
+TEST_CASE("RoundShape: parts of who does not speak are spread over who does, also after a death",
+          "[plan][cohorts]") {
+  PipelinePlan plan = PlanOf(8);
+  plan.stages[1].cohorts = {0, 0, 1, 1, 2, 2, 3, 3};
+  const auto before = ReducersOf(plan.stages[1], ShapeOf(plan, 1, 0), 64);
+  CHECK(Loads(before).size() == 4);
+  for (const auto& [node, load] : Loads(before)) CHECK(load == 16);
+  plan.dead = {TestNodeId(102)};
+  const auto after = ReducersOf(plan.stages[1], ShapeOf(plan, 1, 0), 64);
+  CHECK(Loads(after).contains(TestNodeId(103)));
+  for (const auto& [node, load] : Loads(after)) CHECK(load == 16);
+  int32_t moved = 0;
+  for (size_t piece = 0; piece < before.size(); ++piece) {
+    moved += before[piece] != TestNodeId(102) && before[piece] != after[piece] ? 1 : 0;
+  }
+  CHECK(moved <= 8);  // those of the deputy's slot come home
 }
 
 TEST_CASE("RoundShape: parts are as the shares say, with few pieces too", "[plan]") {
