@@ -40,6 +40,7 @@ void CatchInterrupts() {
   action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
   struct sigaction hang_up {};
   sigaction(SIGHUP, nullptr, &hang_up);
   if (hang_up.sa_handler == SIG_IGN) return;  // nohup

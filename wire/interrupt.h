@@ -9,6 +9,7 @@ namespace skerry {
 
 // Until an InterruptWatch begins each of them ends the process with kInterruptedExit, and a line
 // that says so. Call it before anything that takes its time; processes that are forked inherit it.
+// Whoever read what the process prints may go (`| head`, `| tee`, ssh): it goes on unheard.
 void CatchInterrupts();
 
 // Whether a signal came since the newest InterruptWatch began; also after its end.

@@ -272,6 +272,16 @@ TEST_CASE("Interrupts: a terminal that closes is one, unless it is to be ignored
   CHECK(ends_as(true) == 7);
 }
 
+TEST_CASE("Interrupts: that nobody reads what it prints ends no process", "[wire][loop]") {
+  CHECK(EndsAs([] {
+          CatchInterrupts();
+          int ends[2];
+          if (pipe(ends) != 0) _exit(1);
+          close(ends[0]);
+          if (write(ends[1], "a line", 6) != -1) _exit(2);
+        }) == 7);
+}
+
 TEST_CASE("Interrupts: before there is a loop the first ends the process, with its exit code",
           "[wire][loop]") {
   for (const int signal : {SIGINT, SIGTERM}) {
