@@ -7,9 +7,9 @@ namespace skerry {
 
 inline constexpr size_t kCacheLine = 64;
 
-// Reads one byte of each line of an object. No prefetch instruction: of a burst of those a
-// processor drops what is beyond the misses that it can have under way, and a fifth of the whole
-// host's time went into waiting for what had been dropped. A read waits for its turn instead, and
+// Reads one byte of each line of an object. No prefetch instruction: with those a fifth of the
+// whole host's time went into waiting for lines that had been asked for, as if a burst of them were
+// dropped beyond the misses that a processor can have under way. A read waits for its turn, and
 // nothing waits for it.
 inline void Warm(const void* object, size_t bytes) {
   for (size_t at = 0; at < bytes; at += kCacheLine)
