@@ -52,7 +52,10 @@ std::map<NodeId, std::vector<NodeId>> PlanPartners(const PipelinePlan& plan) {
   Partners partners;
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     const std::vector<NodeId> holders = Holders(plan, static_cast<int32_t>(stage));
-    for (const NodeId& holder : holders) partners[holder] = holders;
+    for (const NodeId& holder : holders) {
+      auto& others = partners[holder];
+      others.insert(others.end(), holders.begin(), holders.end());
+    }
   }
   // As paths are before joiners begin, and after.
   for (const Path& path : plan.paths) {
