@@ -90,9 +90,11 @@ mutant(14 node/node_rounds.cc
   return delta.tokens <= RoundTokensMax]])
 
 mutant(15 node/round_keeper.cc
-  [[    accepted.push_back({p.tokens, held.deltas.at(p.node).payload, IsOwn(held, p), p.node});]]
+  [[    accepted.push_back(
+        {p.tokens, held.deltas.at(p.node).payload, IsOwn(held, p.node, p.digest), p.node});]]
   [[    if (MutantIs(15) && p.node == self_) continue;
-    accepted.push_back({p.tokens, held.deltas.at(p.node).payload, IsOwn(held, p), p.node});]])
+    accepted.push_back(
+        {p.tokens, held.deltas.at(p.node).payload, IsOwn(held, p.node, p.digest), p.node});]])
 
 # ---- localsgd ----------------------------------------------------------------------------------
 
