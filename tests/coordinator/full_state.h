@@ -113,7 +113,7 @@ inline RunState FullState() {
   state.lower_bound_s = 1.25;
   state.migrations = 3;
   state.moved[1] = 5;
-  state.commits[{1, 2}] = {1, 2, {{node, 64, digest}}, 77, {1, 255, 3}, {2, 1}};
+  state.commits[{1, 2}] = {1, 2, {{node, 64, digest}}, 77, {1, 255, 3}, {2, 1}, {digest}};
   state.base_digests[{1, 2}] = digest;
   state.credits[node] = {64, 1};
   state.applied[{1, 2}][node] = {1, 2, digest, 0.5, 0.25, {other}, 100, 200};

@@ -274,7 +274,7 @@ TEST_CASE("Storm with numbers: a joiner keeps what is handed on to it before its
 
 TEST_CASE("Storm with numbers: who falsifies sums is put out by a proof, nobody else is",
           "[sim][storm][sums]") {
-  const SwarmTry tried = TrySwarmSeed({4, kFalseSumsStormDraw});
+  const SwarmTry tried = TrySwarmSeed({5, kFalseSumsStormDraw});
   INFO((tried.finding ? tried.finding->wrong : ""));
   CHECK(!tried.finding);
   CHECK(tried.sums.liars == 1);

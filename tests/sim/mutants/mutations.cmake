@@ -50,6 +50,11 @@ mutant(7 coordinator/duties.cc
 mutant(8 coordinator/duties.cc
   [[    heard = std::min(was_away ? heard + away : heard, context.now());]]
   [[    heard = std::min(was_away && !MutantIs(8) ? heard + away : heard, context.now());]])
+mutant(8 coordinator/duties.cc
+  [[  if (state_.plan && state_.lost.empty() && !state_.exported &&
+      AreSilent]]
+  [[  if (!MutantIs(8) && state_.plan && state_.lost.empty() && !state_.exported &&
+      AreSilent]])
 
 mutant(9 coordinator/ops_training.cc
   [[    if (known == state_.losses.end() || !known->second.by_microbatch.contains(loss.microbatch)) {]]
