@@ -178,15 +178,24 @@ TEST_CASE("Reports of no meaning change nothing", "[coordinator]") {
   CHECK(run.state().commits.size() == 2);
 }
 
+RunConfig SixInTwoRooms() {
+  RunConfig config = SixNodes();
+  config.cluster.groups = "east; west";
+  return config;
+}
+
+// The stage that has more of them.
+int32_t GatherSix(ServedRun& run) {
+  run.ticket_uses = 6;
+  run.Gather(6);
+  return run.Live(0).size() > run.Live(1).size() ? 0 : 1;
+}
+
 // Its members say what they have made, which nobody else is sent.
 TEST_CASE("With cohorts a sharded round waits until members have made what their speaker has",
           "[coordinator][cohorts]") {
-  RunConfig config = SixNodes();
-  config.cluster.groups = "east; west";
-  ServedRun run(config);
-  run.ticket_uses = 6;
-  run.Gather(6);
-  const int32_t stage = run.Live(0).size() > run.Live(1).size() ? 0 : 1;
+  ServedRun run(SixInTwoRooms());
+  const int32_t stage = GatherSix(run);
   const PipelinePlan plan = *run.state().plan;
   std::vector<NodeId> speakers = ParticipantsOf(plan, stage, 0);
   std::sort(speakers.begin(), speakers.end());
@@ -225,12 +234,8 @@ TEST_CASE("With cohorts a sharded round waits until members have made what their
 
 TEST_CASE("What somebody has made in the name of another cohort is refused",
           "[coordinator][cohorts]") {
-  RunConfig config = SixNodes();
-  config.cluster.groups = "east; west";
-  ServedRun run(config);
-  run.ticket_uses = 6;
-  run.Gather(6);
-  const int32_t stage = run.Live(0).size() > run.Live(1).size() ? 0 : 1;
+  ServedRun run(SixInTwoRooms());
+  const int32_t stage = GatherSix(run);
   const std::vector<NodeId> speakers = ParticipantsOf(*run.state().plan, stage, 0);
   REQUIRE(speakers.size() == 2);
   const int64_t refused = run.actor->refused();
