@@ -51,7 +51,7 @@ Payload CopyOf(const Payload& payload) {
 class Step {
  public:
   Step(StageWork& work, const StageCase& shape, const StageHolds& holds, int64_t step)
-      : work_(work), ends_(shape.holds_ends), holds_(holds), step_(step) {}
+      : work_(work), ends_(shape.holds_ends), whole_(shape.IsWhole()), holds_(holds), step_(step) {}
 
   absl::Status Run() {
     SKERRY_RETURN_IF_ERROR(HoldAll());
@@ -64,7 +64,7 @@ class Step {
  private:
   absl::Status HoldAll() {
     for (int32_t m = 0; m < holds_.microbatches; ++m) {
-      const Payload in = Boundary(work_, static_cast<uint64_t>(m));
+      const Payload in = whole_ ? Payload() : Boundary(work_, static_cast<uint64_t>(m));
       WorkResult result = ends_ ? work_.ForwardFirst(step_, m) : work_.Forward(step_, m, in);
       SKERRY_RETURN_IF_ERROR(result.status);
       out_.push_back(std::move(result.values));
@@ -81,7 +81,7 @@ class Step {
   }
 
   StageWork& work_;
-  bool ends_;
+  bool ends_, whole_;
   StageHolds holds_;
   int64_t step_;
   std::vector<Payload> in_, out_;
@@ -160,7 +160,7 @@ absl::StatusOr<HeldBytes> MeasureStage(const StageCase& shape) {
   SKERRY_ASSIGN_OR_RETURN(const int64_t delta_bytes, Exercise(*work, shape, holds));
   HeldBytes bytes;
   bytes.heap = HeapBytesPeak() - before;
-  const int64_t payloads = holds.microbatches * work->boundary_bytes();
+  const int64_t payloads = shape.IsWhole() ? 0 : holds.microbatches * work->boundary_bytes();
   bytes.stage = work->HeldBytesPeak() + payloads + delta_bytes;
   const int64_t host = shape.device ? 1 : 0;
   MemoryOffer offer = {0, host, shape.devices};

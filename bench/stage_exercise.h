@@ -29,6 +29,7 @@ struct StageCase {
   DeviceSplit split = DeviceSplit::kSequences;  // what of it
   // Makes each, with memory of its own; none: equal parts of the processor.
   std::function<std::unique_ptr<Backend>(DType compute)> device = {};
+  bool IsWhole() const { return holds_ends && layers == config.model.layers; }
 };
 
 // Of two replicas in a run whose stage 0 has two, with heads of 32, one sequence a microbatch and a

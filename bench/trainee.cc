@@ -26,16 +26,14 @@ Trainee::Trainee(const TransformerConfig& model, std::unique_ptr<Backend> backen
     tokens_.push_back(static_cast<int32_t>(rng.Below(static_cast<uint64_t>(model.vocab))));
     targets_.push_back(static_cast<int32_t>(rng.Below(static_cast<uint64_t>(model.vocab))));
   }
-  stream_.resize(tokens * static_cast<size_t>(model.hidden));
-  gradient_.resize(stream_.size());
   Step();
 }
 
 void Trainee::Step() {
   const MicrobatchKey key{step_, 0};
-  bool ok = trainer_->ForwardFirst(key, tokens_, stream_).ok();
-  ok = ok && trainer_->Loss(key, stream_, targets_, gradient_).ok();
-  ok = ok && trainer_->Backward(key, gradient_, {}).ok();
+  bool ok = trainer_->ForwardFirst(key, tokens_, {}).ok();
+  ok = ok && trainer_->Loss(key, {}, targets_, {}).ok();
+  ok = ok && trainer_->Backward(key, {}, {}).ok();
   if (ok) trainer_->Accumulate(key);
   ok = ok && trainer_->OptimizerStep(step_++, 1).ok();
   if (!ok) std::abort();

@@ -31,7 +31,6 @@ class Trainee {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<StageTrainer> trainer_;
   std::vector<int32_t> tokens_, targets_;
-  std::vector<float> stream_, gradient_;
   int64_t step_ = 0;
 };
 

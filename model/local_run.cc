@@ -10,14 +10,11 @@ namespace {
 
 struct HostBuffers {
   std::vector<int32_t> tokens, targets;  // [T]
-  std::vector<float> stream, gradient;   // [T, d]
   explicit HostBuffers(const RunConfig& config) {
     const auto count = static_cast<size_t>(config.pipeline.sequences_per_microbatch) *
                        static_cast<size_t>(config.model.context);
     tokens.resize(count);
     targets.resize(count);
-    stream.resize(count * static_cast<size_t>(config.model.hidden));
-    gradient.resize(stream.size());
   }
 };
 
@@ -25,10 +22,9 @@ absl::StatusOr<float> TrainMicrobatch(const RunConfig& config, const TokenDatase
                                       MicrobatchKey key, StageTeam& trainer, HostBuffers& host) {
   SKERRY_RETURN_IF_ERROR(
       data.ReadMicrobatch(config, key.step, key.microbatch, host.tokens, host.targets));
-  SKERRY_RETURN_IF_ERROR(trainer.ForwardFirst(key, host.tokens, host.stream));
-  SKERRY_ASSIGN_OR_RETURN(const float loss,
-                          trainer.Loss(key, host.stream, host.targets, host.gradient));
-  SKERRY_RETURN_IF_ERROR(trainer.Backward(key, host.gradient, {}));
+  SKERRY_RETURN_IF_ERROR(trainer.ForwardFirst(key, host.tokens, {}));
+  SKERRY_ASSIGN_OR_RETURN(const float loss, trainer.Loss(key, {}, host.targets, {}));
+  SKERRY_RETURN_IF_ERROR(trainer.Backward(key, {}, {}));
   trainer.Accumulate(key);
   return loss;
 }

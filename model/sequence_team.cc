@@ -127,8 +127,9 @@ std::span<T> SequenceTeam::Rows(const Member& member, std::span<T> stream) const
 
 // Before anything is cut; the trainers check the rest.
 absl::Status SequenceTeam::CheckLengths(size_t tokens, size_t stream) const {
-  if (static_cast<int64_t>(tokens) == tokens_ && static_cast<int64_t>(stream) == tokens_ * hidden_)
-    return absl::OkStatus();
+  const bool is_stream =
+      std::cmp_equal(stream, tokens_ * hidden_) || (stream == 0 && KeepsStream());
+  if (std::cmp_equal(tokens, tokens_) && is_stream) return absl::OkStatus();
   return InvalidArgument("%d tokens and a stream of %d values, a microbatch has %d and %d", tokens,
                          stream, tokens_, tokens_ * hidden_);
 }

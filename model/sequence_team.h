@@ -60,6 +60,7 @@ class SequenceTeam final : public StageTeam {
   absl::Status BackwardPartOf(MicrobatchKey key, size_t part, std::span<const float> d_out,
                               std::span<float> d_in) override;
   const std::vector<BackwardPart>& parts() const override { return parts_; }
+  bool KeepsStream() const override { return first().KeepsStream(); }
   void Accumulate(MicrobatchKey key) override;
   void Discard(MicrobatchKey key) override;
   bool SumsParts() const override { return !IsAlone(); }

@@ -58,6 +58,8 @@ class StageTeam {
   virtual const std::vector<BackwardPart>& parts() const = 0;
   virtual void Accumulate(MicrobatchKey key) = 0;
   virtual void Discard(MicrobatchKey key) = 0;
+  // The stage is the whole model: spans [T, d] may be empty (StageTrainer).
+  virtual bool KeepsStream() const = 0;
   // Whether its devices sum what they accumulated at the end of a step. Then they may begin with a
   // part once a backward pass in parts has made it: with what Accumulate of these would add of it,
   // one of which is that pass. Of each part once, in their order; the last one ends the

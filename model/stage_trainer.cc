@@ -21,13 +21,13 @@ PassShape HeadShape(PassShape shape, bool holds_ends) {
 
 }  // namespace
 
-StageTrainer::Scratch::Scratch(const PassShape& shape, bool holds_ends, bool recomputes,
-                               FloatCarver& carver)
-    : stream(carver.TakeMatrix(shape.tokens(), shape.hidden)),
-      block(shape, carver),
-      head(HeadShape(shape, holds_ends), holds_ends ? std::min(kHeadChunk, shape.tokens()) : 0,
-           carver) {
-  if (recomputes) shared = BlockStash::Shared(shape, carver);
+StageTrainer::Scratch::Scratch(const StageTrainer& stage, FloatCarver& carver)
+    : stream(
+          carver.TakeMatrix(stage.KeepsStream() ? 0 : stage.shape_.tokens(), stage.shape_.hidden)),
+      block(stage.shape_, carver),
+      head(HeadShape(stage.shape_, stage.holds_ends_),
+           stage.holds_ends_ ? std::min(kHeadChunk, stage.shape_.tokens()) : 0, carver) {
+  if (stage.recomputed_ > 0) shared = BlockStash::Shared(stage.shape_, carver);
 }
 
 StageTrainer::StageTrainer(const RunConfig& config, ParameterLayout layout, Backend* backend)
@@ -83,16 +83,16 @@ absl::Status StageTrainer::AllocateBuffers(const DeviceShare& share) {
   SKERRY_ASSIGN_OR_RETURN(weights_, WeightStore::Create(layout_.size(), backend_));
   SKERRY_ASSIGN_OR_RETURN(accumulator_, backend_->Allocate(layout_.size()));
   FloatCarver counted(nullptr);
-  Scratch(shape_, holds_ends_, recomputed_ > 0, counted);
+  Scratch(*this, counted);
   SKERRY_ASSIGN_OR_RETURN(workspace_, backend_->Allocate(counted.used()));
   FloatCarver carver(workspace_->data());
-  scratch_ = std::make_unique<Scratch>(shape_, holds_ends_, recomputed_ > 0, carver);
+  scratch_ = std::make_unique<Scratch>(*this, carver);
   scratch_->block.sum = sum_;
   scratch_->head.sum = sum_;
   SKERRY_ASSIGN_OR_RETURN(optimizer_, StageOptimizer::Create(config_.inner, &layout_, backend_,
                                                              share.steps, share.host));
   FloatCarver stash(nullptr);
-  StashViews(stash);
+  Views(stash);
   // A stage 0 without layers keeps only tokens; its stash is one float.
   SKERRY_ASSIGN_OR_RETURN(
       stashes_, StashPool::Create(backend_, std::max<int64_t>(stash.used(), 1), share.parking));
@@ -100,15 +100,23 @@ absl::Status StageTrainer::AllocateBuffers(const DeviceShare& share) {
   return absl::OkStatus();
 }
 
-std::vector<BlockStash> StageTrainer::StashViews(FloatCarver& carver) const {
-  std::vector<BlockStash> views;
+StageTrainer::Kept StageTrainer::Views(FloatCarver& carver) const {
+  Kept kept;
   for (int32_t layer = first_layer_; layer < last_layer_; ++layer) {
     const bool reads_once = LadderPlace::Of(shape_.ladder, layer).is_first;
-    views.push_back(layer - first_layer_ < recomputed_
-                        ? BlockStash::InputOnly(shape_, *scratch_->shared, carver, reads_once)
-                        : BlockStash(shape_, carver, reads_once));
+    kept.layers.push_back(layer - first_layer_ < recomputed_
+                              ? BlockStash::InputOnly(shape_, *scratch_->shared, carver, reads_once)
+                              : BlockStash(shape_, carver, reads_once));
   }
-  return views;
+  kept.stream =
+      KeepsStream() ? carver.TakeMatrix(shape_.tokens(), shape_.hidden) : scratch_->stream;
+  return kept;
+}
+
+// After StashPool::Take until Keep, after Fetch until Give.
+StageTrainer::Kept StageTrainer::KeptOf(const Microbatch& microbatch) const {
+  FloatCarver carver(stashes_->data(microbatch.stash));
+  return Views(carver);
 }
 
 absl::Status StageTrainer::CheckTokens(std::span<const int32_t> tokens) const {
@@ -126,7 +134,8 @@ absl::Status StageTrainer::CheckTokens(std::span<const int32_t> tokens) const {
 
 absl::Status StageTrainer::CheckStream(size_t in, size_t out) const {
   const auto want = static_cast<size_t>(shape_.tokens() * shape_.hidden);
-  if (in == want && out == want) return absl::OkStatus();
+  const auto fits = [&](size_t size) { return size == want || (size == 0 && KeepsStream()); };
+  if (fits(in) && fits(out)) return absl::OkStatus();
   return InvalidArgument("streams of %d and %d values, a microbatch has %d by %d", in, out,
                          shape_.tokens(), shape_.hidden);
 }
@@ -150,8 +159,9 @@ absl::StatusOr<StageTrainer::Microbatch> StageTrainer::Begin(MicrobatchKey key) 
   return microbatch;
 }
 
-absl::Status StageTrainer::Keep(MicrobatchKey key, Microbatch microbatch, std::span<float> out) {
-  if (!out.empty()) backend_->Download(scratch_->stream.values, out);
+absl::Status StageTrainer::Keep(MicrobatchKey key, Microbatch microbatch, const Kept& kept,
+                                std::span<float> out) {
+  if (!out.empty()) backend_->Download(kept.stream.values, out);
   backend_->Synchronize();
   if (!Summed().ok()) {
     stashes_->Give(microbatch.stash);
@@ -162,8 +172,9 @@ absl::Status StageTrainer::Keep(MicrobatchKey key, Microbatch microbatch, std::s
   return absl::OkStatus();
 }
 
-// The stream ends in scratch_->stream; with layers it begins in the first stash.
-void StageTrainer::RunLayers(const std::vector<BlockStash>& stash) {
+// The stream ends in kept.stream; with layers it begins in the first one's stash.
+void StageTrainer::RunLayers(const Kept& kept) {
+  const std::vector<BlockStash>& stash = kept.layers;
   for (size_t i = 0; i < stash.size(); ++i) {
     const int32_t layer = first_layer_ + static_cast<int32_t>(i);
     const auto weights = BlockWeights::At(layout_, layer, weights_->arena());
@@ -175,7 +186,7 @@ void StageTrainer::RunLayers(const std::vector<BlockStash>& stash) {
       BlockForward(*backend_, shape_, weights, stash[i], scratch_->block, before);
     }
   }
-  if (!stash.empty()) BlockOutput(*backend_, stash.back(), scratch_->block, scratch_->stream);
+  if (!stash.empty()) BlockOutput(*backend_, stash.back(), scratch_->block, kept.stream);
 }
 
 void StageTrainer::Refill(const BlockWeights& weights, const BlockStash& stash) {
@@ -190,14 +201,13 @@ absl::Status StageTrainer::ForwardFirst(MicrobatchKey key, std::span<const int32
   if (sum_ == nullptr) SKERRY_RETURN_IF_ERROR(CheckStream(out.size(), out.size()));
   SKERRY_ASSIGN_OR_RETURN(Microbatch microbatch, Begin(key));
   microbatch.tokens = OwnTokens(shape_, tokens);
-  FloatCarver carver(stashes_->data(microbatch.stash));
-  const std::vector<BlockStash> stash = StashViews(carver);
+  const Kept kept = KeptOf(microbatch);
   const auto ends = EndWeights::At(layout_, weights_->arena());
-  const Matrix embedded = stash.empty() ? scratch_->stream : stash[0].x;
+  const Matrix embedded = kept.layers.empty() ? kept.stream : kept.layers[0].x;
   backend_->EmbeddingForward(microbatch.tokens, ends.embedding, embedded);
   if (sum_ != nullptr) sum_->Add(embedded.values, embedded.size());
-  RunLayers(stash);
-  return Keep(key, std::move(microbatch), out);
+  RunLayers(kept);
+  return Keep(key, std::move(microbatch), kept, out);
 }
 
 absl::Status StageTrainer::Forward(MicrobatchKey key, std::span<const float> in,
@@ -205,11 +215,10 @@ absl::Status StageTrainer::Forward(MicrobatchKey key, std::span<const float> in,
   SKERRY_CHECK(!holds_ends_, "stage 0 begins with tokens");
   if (sum_ == nullptr) SKERRY_RETURN_IF_ERROR(CheckStream(in.size(), out.size()));
   SKERRY_ASSIGN_OR_RETURN(Microbatch microbatch, Begin(key));
-  FloatCarver carver(stashes_->data(microbatch.stash));
-  const std::vector<BlockStash> stash = StashViews(carver);
-  backend_->Upload(in, stash[0].x.values);
-  RunLayers(stash);
-  return Keep(key, std::move(microbatch), out);
+  const Kept kept = KeptOf(microbatch);
+  backend_->Upload(in, kept.layers[0].x.values);
+  RunLayers(kept);
+  return Keep(key, std::move(microbatch), kept, out);
 }
 
 void StageTrainer::Accumulate(MicrobatchKey key) {

@@ -10,6 +10,8 @@
 // Discard ends it anywhere. The stash lives until Backward, the gradient until Accumulate.
 //
 // T tokens of a microbatch = sequences_per_microbatch · context; d hidden. Spans are host memory.
+// Where the stage is the whole model the residual stream and its gradient stay on the backend, in
+// the microbatch's stash, and every span [T, d] may be empty; one that is given is read or filled.
 #pragma once
 
 #include <compare>
@@ -104,6 +106,11 @@ class StageTrainer {
   absl::Status CheckBackward(MicrobatchKey key) const;
   absl::Status CheckStream(size_t in, size_t out) const;
 
+  // The stage is the whole model.
+  bool KeepsStream() const {
+    return holds_ends_ && first_layer_ == 0 && last_layer_ == config_.model.layers;
+  }
+
   // Adds the microbatch's gradient to the accumulator and ends the microbatch. Only after Backward.
   void Accumulate(MicrobatchKey key);
   // Of a part only. For each part once, in their order, when its gradients are final for all of
@@ -163,11 +170,16 @@ class StageTrainer {
   };
   // Views into `workspace_`.
   struct Scratch {
-    Matrix stream;  // [T, d]
+    Matrix stream;  // [T, d]; empty where stashes have it
     BlockScratch block;
     HeadScratch head;                  // without rows unless holds_ends
     std::optional<BlockStash> shared;  // of layers that are recomputed
-    Scratch(const PassShape& shape, bool holds_ends, bool recomputes, FloatCarver& carver);
+    Scratch(const StageTrainer& stage, FloatCarver& carver);
+  };
+  // Views into a microbatch's stash, and where its stream is.
+  struct Kept {
+    std::vector<BlockStash> layers;
+    Matrix stream;  // [T, d]: in the stash, or scratch_->stream
   };
 
   StageTrainer(const RunConfig& config, ParameterLayout layout, Backend* backend);
@@ -175,11 +187,13 @@ class StageTrainer {
   absl::Status Stepped(const absl::Status& status, int64_t step);
   absl::StatusOr<Microbatch> Begin(MicrobatchKey key);
   // Ends a forward pass: the microbatch waits for its way back.
-  absl::Status Keep(MicrobatchKey key, Microbatch microbatch, std::span<float> out);
+  absl::Status Keep(MicrobatchKey key, Microbatch microbatch, const Kept& kept,
+                    std::span<float> out);
   // Of the sums among devices, so far.
   absl::Status Summed() const { return sum_ == nullptr ? absl::OkStatus() : sum_->status(); }
-  std::vector<BlockStash> StashViews(FloatCarver& carver) const;
-  void RunLayers(const std::vector<BlockStash>& stash);
+  Kept Views(FloatCarver& carver) const;
+  Kept KeptOf(const Microbatch& microbatch) const;
+  void RunLayers(const Kept& kept);
   absl::Status BeginBackwardOf(MicrobatchKey key, std::span<const float> d_out,
                                std::span<float> d_in);
   void RunLayersBack(const Microbatch& microbatch, int32_t from, int32_t down_to);

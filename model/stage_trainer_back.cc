@@ -21,16 +21,18 @@ absl::StatusOr<float> StageTrainer::Loss(MicrobatchKey key, std::span<const floa
   SKERRY_RETURN_IF_ERROR(CheckLoss(key, targets));
   if (sum_ == nullptr) SKERRY_RETURN_IF_ERROR(CheckStream(in.size(), d_in.size()));
   Microbatch& microbatch = microbatches_.find(key)->second;
+  if (KeepsStream()) SKERRY_RETURN_IF_ERROR(stashes_->Fetch(microbatch.stash));
+  const Matrix x = KeepsStream() ? KeptOf(microbatch).stream : scratch_->stream;
   SKERRY_ASSIGN_OR_RETURN(microbatch.gradient, gradients_->Take());
   const auto weights = EndWeights::At(layout_, weights_->arena());
   const auto gradients = EndGradients::At(layout_, microbatch.gradient->data());
   back_.key.reset();
   // The block scratch is idle here and lends the memory of d_in.
-  const Matrix x = scratch_->stream;
   const Matrix d_x = scratch_->block.branch;
-  backend_->Upload(in, x.values);
+  if (!in.empty()) backend_->Upload(in, x.values);
   HeadForwardBackward(*backend_, shape_, weights, OwnTokens(shape_, targets), config_.inner.z_loss,
                       x, scratch_->head, gradients, d_x);
+  if (KeepsStream()) backend_->Copy(d_x.values, x.values, x.size());
   if (!d_in.empty()) backend_->Download(d_x.values, d_in);
   backend_->Synchronize();
   if (!Summed().ok()) {
@@ -94,31 +96,30 @@ absl::Status StageTrainer::BeginBackwardOf(MicrobatchKey key, std::span<const fl
     SKERRY_ASSIGN_OR_RETURN(microbatch.gradient, gradients_->Take());
   }
   SKERRY_RETURN_IF_ERROR(stashes_->Fetch(microbatch.stash));
-  const Matrix stream = scratch_->stream;
-  backend_->Upload(d_out, stream.values);
+  const Matrix stream = KeptOf(microbatch).stream;
+  if (!d_out.empty()) backend_->Upload(d_out, stream.values);
   BeginBackward(*backend_, scratch_->block, stream);
   return absl::OkStatus();
 }
 
 void StageTrainer::RunLayersBack(const Microbatch& microbatch, int32_t from, int32_t down_to) {
-  FloatCarver carver(stashes_->data(microbatch.stash));
-  const std::vector<BlockStash> stash = StashViews(carver);
-  LadderBackward ladder(*backend_, shape_, scratch_->block, scratch_->stream);
+  const Kept views = KeptOf(microbatch);
+  LadderBackward ladder(*backend_, shape_, scratch_->block, views.stream);
   for (int32_t layer = from - 1; layer >= down_to; --layer) {
     const auto weights = BlockWeights::At(layout_, layer, weights_->arena());
     const auto gradients = BlockGradients::At(layout_, layer, microbatch.gradient->data());
-    const BlockStash& kept = stash[static_cast<size_t>(layer - first_layer_)];
+    const BlockStash& kept = views.layers[static_cast<size_t>(layer - first_layer_)];
     if (layer - first_layer_ < recomputed_) Refill(weights, kept);
     if (shape_.ladder > 0) {
       ladder.Layer(LadderPlace::Of(shape_.ladder, layer), weights, kept, gradients);
     } else {
-      BlockBackward(*backend_, shape_, weights, kept, scratch_->block, gradients, scratch_->stream);
+      BlockBackward(*backend_, shape_, weights, kept, scratch_->block, gradients, views.stream);
     }
   }
 }
 
 absl::Status StageTrainer::EndBackwardOf(Microbatch& microbatch, std::span<float> d_in) {
-  const Matrix stream = scratch_->stream;
+  const Matrix stream = KeptOf(microbatch).stream;
   if (holds_ends_) {
     EmbeddingGradient(*backend_, microbatch.tokens, stream,
                       EndGradients::At(layout_, microbatch.gradient->data()));

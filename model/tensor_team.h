@@ -54,6 +54,7 @@ class TensorTeam final : public StageTeam {
   absl::Status BackwardPartOf(MicrobatchKey key, size_t part, std::span<const float> d_out,
                               std::span<float> d_in) override;
   const std::vector<BackwardPart>& parts() const override { return parts_; }
+  bool KeepsStream() const override { return first().KeepsStream(); }
   void Accumulate(MicrobatchKey key) override;
   void Discard(MicrobatchKey key) override;
   absl::Status OptimizerStep(int64_t step, int32_t microbatches) override;

@@ -19,7 +19,8 @@ namespace {
 
 // A float32 view of a payload; payloads come from vectors of the allocator, so they are aligned.
 std::span<const float> Floats(const Payload& payload) {
-  return {reinterpret_cast<const float*>(payload->data()), payload->size() / sizeof(float)};
+  const std::span<const uint8_t> bytes = View(payload);
+  return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 std::span<float> Floats(Bytes& bytes) {
   return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
@@ -157,21 +158,26 @@ WorkResult TrainedStage::Result(absl::Status status, Bytes values) {
   return result;
 }
 
+// For what a pass sends on. The stream of a whole model stays on its devices.
+Bytes TrainedStage::RoomForStream() const {
+  return Bytes(trainer_->KeepsStream() ? 0 : static_cast<size_t>(boundary_bytes()));
+}
+
 WorkResult TrainedStage::ForwardFirst(int64_t step, int32_t microbatch) {
-  Bytes out(static_cast<size_t>(boundary_bytes()));
+  Bytes out = RoomForStream();
   absl::Status status = tokens_->Read(step, microbatch, inputs_, targets_);
   if (status.ok()) status = trainer_->ForwardFirst({step, microbatch}, inputs_, Floats(out));
   return Result(std::move(status), std::move(out));
 }
 
 WorkResult TrainedStage::Forward(int64_t step, int32_t microbatch, const Payload& in) {
-  Bytes out(static_cast<size_t>(boundary_bytes()));
+  Bytes out = RoomForStream();
   absl::Status status = trainer_->Forward({step, microbatch}, Floats(in), Floats(out));
   return Result(std::move(status), std::move(out));
 }
 
 WorkResult TrainedStage::Loss(int64_t step, int32_t microbatch, const Payload& in) {
-  Bytes d_in(static_cast<size_t>(boundary_bytes()));
+  Bytes d_in = RoomForStream();
   // Read again rather than kept: a microbatch may be away for a long time, tokens are cheap.
   absl::Status status = tokens_->Read(step, microbatch, inputs_, targets_);
   float loss = 0;
@@ -186,7 +192,7 @@ WorkResult TrainedStage::Loss(int64_t step, int32_t microbatch, const Payload& i
 }
 
 WorkResult TrainedStage::Backward(int64_t step, int32_t microbatch, const Payload& d_out) {
-  Bytes d_in(holds_ends_ ? 0 : static_cast<size_t>(boundary_bytes()));
+  Bytes d_in = holds_ends_ ? Bytes() : RoomForStream();
   absl::Status status = trainer_->Backward({step, microbatch}, Floats(d_out), Floats(d_in));
   return Result(std::move(status), std::move(d_in));
 }
@@ -196,7 +202,7 @@ WorkResult TrainedStage::RunBackwardPart(int64_t step, int32_t microbatch, const
   const bool is_last = part + 1 == trainer_->parts().size();
   half_back_.reset();
   if (!is_last) half_back_ = {step, microbatch};
-  Bytes d_in(holds_ends_ ? 0 : static_cast<size_t>(boundary_bytes()));
+  Bytes d_in = holds_ends_ ? Bytes() : RoomForStream();
   absl::Status status =
       trainer_->BackwardPartOf({step, microbatch}, part, Floats(d_out), Floats(d_in));
   if (!is_last) d_in.clear();

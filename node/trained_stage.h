@@ -126,6 +126,7 @@ class TrainedStage final : public StageWork {
   TrainedStage(const RunConfig& config, std::vector<Device> devices,
                std::unique_ptr<TokenSource> tokens);
   WorkResult Result(absl::Status status, Bytes values);
+  Bytes RoomForStream() const;
   absl::Status StartRounds(const StageAssignment& stage);
   int64_t parameters() const { return trainer_->layout().size(); }
   std::vector<int64_t> BlockSizes() const;

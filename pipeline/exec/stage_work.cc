@@ -70,7 +70,7 @@ WorkResult ClosePass(const StageWork& work, const WorkResult& opened, WorkResult
   if (!made.status.ok()) return made;
   made.log2_came = opened.log2_came;
   made.log2_made = work.SizeOfValues(made.values);
-  if (made.log2_made && !std::isfinite(*made.log2_made)) {
+  if (!std::isfinite(made.log2_made.value_or(0)) || !std::isfinite(made.loss)) {
     made.status = FailedPrecondition(
         "what this stage makes of finite values is not finite: training has diverged; a lower "
         "learning rate or a longer warmup helps");

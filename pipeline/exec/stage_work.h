@@ -4,7 +4,8 @@
 //
 // Every method but Cost, HeldBytesPeak, those that check and those about sizes runs on the device
 // thread, in order of submission. Payloads are float32 [sequences, context, hidden]; on slow links
-// they travel encoded (RunPass).
+// they travel encoded (RunPass). Of a stage that is the whole model they are empty: the stream
+// stays on the device.
 #pragma once
 
 #include <cstdint>

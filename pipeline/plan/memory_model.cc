@@ -30,12 +30,20 @@ int64_t RecomputedStashFloats(const TransformerConfig& model) {
   return model.ladder > 0 ? int64_t{2} * model.hidden + 2 : model.hidden;
 }
 
-// Floats per token between two operations: the stream, a block's, and the head's.
-int64_t WorkspaceFloats(const TransformerConfig& model, bool holds_ends, int32_t tensors_over) {
+// The stage is the whole model: its stream never leaves it.
+bool KeepsStream(const TransformerConfig& model, int32_t layers, bool holds_ends) {
+  return holds_ends && layers == model.layers;
+}
+
+// Floats per token between two operations: the stream, unless stashes have it, a block's, and the
+// head's.
+int64_t WorkspaceFloats(const TransformerConfig& model, int32_t layers, bool holds_ends,
+                        int32_t tensors_over) {
   const int64_t kv = int64_t{model.kv_heads} * model.head_size();
   const int64_t cut = int64_t{2} * model.hidden + 2 * kv + int64_t{4} * model.ffn;
   const int64_t branches = model.ladder > 0 ? 2 : 1;
-  const int64_t block = (3 + branches) * model.hidden + 1 + cut / tensors_over;
+  const int64_t streams = KeepsStream(model, layers, holds_ends) ? 0 : 1;
+  const int64_t block = (streams + 2 + branches) * model.hidden + 1 + cut / tensors_over;
   return block + (holds_ends ? int64_t{2} * model.hidden + 2 : 0);
 }
 
@@ -143,13 +151,13 @@ StageMemory MemoryOf(const RunConfig& config, int32_t layers, bool holds_ends,
   memory.codec = rounds ? CodecBytes(config, parameters, holds.replicas) : 0;
   const int32_t resident = StashesOf(config, holds_ends, holds) - holds.parked;
   memory.stash = resident * StashBytes(config, layers, holds_ends, holds, tensors_over);
-  memory.buffers =
-      (2 * holds.microbatches + (checks ? kCheckBoundaries : 0)) * BoundaryBytes(config);
+  const int32_t payloads = KeepsStream(model, layers, holds_ends) ? 0 : 2 * holds.microbatches;
+  memory.buffers = (payloads + (checks ? kCheckBoundaries : 0)) * BoundaryBytes(config);
   const int64_t head = holds_ends ? HeadFloats(config, tensors_over) : 0;
   const int64_t shared = holds.recomputed > 0
                              ? LayerStashFloats(model, tensors_over) - RecomputedStashFloats(model)
                              : 0;
-  const int64_t between = WorkspaceFloats(model, holds_ends, tensors_over);
+  const int64_t between = WorkspaceFloats(model, layers, holds_ends, tensors_over);
   memory.workspace = (tokens * (between + 2 + shared) + head) * kFloat;
   // The second moment's and the first's upper halves.
   memory.handover = rounds ? 2 * weights + moments / 2 : 0;
@@ -176,9 +184,10 @@ int64_t StashBytes(const RunConfig& config, int32_t layers, bool holds_ends,
   const int64_t again = kept - RecomputedStashFloats(config.model);
   // The first layer of a ladder has one input, of attention and MLP.
   const int64_t ladders = config.model.ladder > 0 ? layers / config.model.ladder : 0;
+  const int64_t stream = KeepsStream(config.model, layers, holds_ends) ? config.model.hidden : 0;
   // Stage 0 keeps the tokens, too.
   return MicrobatchTokens(config) *
-         (layers * kept - holds.recomputed * again - ladders * config.model.hidden +
+         (layers * kept - holds.recomputed * again - ladders * config.model.hidden + stream +
           (holds_ends ? 1 : 0)) *
          kFloat;
 }

@@ -20,7 +20,8 @@
 //   stash       per microbatch between forward and backward: what the backward of every layer
 //               reads, of a recomputed layer its input (of a ladder the inputs of both
 //               halves); of parked ones none
-//   buffers     per such microbatch its payload on the way in and out
+//   buffers     per such microbatch its payload on the way in and out; where the stage is the
+//               whole model none, and the stream is in the stash (model/stage_trainer.h)
 //   workspace   once: what a pass needs between two operations, on stage 0 the logits of a chunk
 //               of tokens (model/head.h); what recomputed layers share
 //

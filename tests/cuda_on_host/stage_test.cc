@@ -126,6 +126,7 @@ TEST_CASE("CUDA text: a stage on a GPU sends the message the CPU would make of i
   const auto base = stage.LiveParameters();
   const auto forward = stage.ForwardFirst(0, 0);
   REQUIRE(forward.status.ok());
+  CHECK(SizeOf(forward.values) == 0);  // of a whole model nothing leaves the device
   const auto loss = stage.Loss(0, 0, forward.values);
   REQUIRE(loss.status.ok());
   REQUIRE(stage.Backward(0, 0, loss.values).status.ok());

@@ -37,6 +37,15 @@ TEST_CASE("Memory model: within 5 % of the heap for a first stage with both ends
   CheckWithinFivePercent(Case(192, 2, true));
 }
 
+TEST_CASE("Memory model: within 5 % of the heap for a stage that is the whole model", "[memory]") {
+  StageCase shape = Case(128, 3, true);
+  shape.config.model.layers = 3;
+  shape.config.pipeline.sequences_per_microbatch = 4;
+  shape.recomputed = GENERATE(0, 3);
+  shape.devices = GENERATE(1, 2);
+  CheckWithinFivePercent(shape);
+}
+
 TEST_CASE("Memory model: an upper bound where the node computes in bf16", "[memory]") {
   StageCase shape = Case(192, 2, true);
   shape.config.inner.compute = InnerCompute::kBfloat16;
