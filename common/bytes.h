@@ -22,6 +22,8 @@ class Payload {
   Payload(std::nullptr_t) {}  // NOLINT: as a pointer would
   Payload(Bytes bytes, int64_t size)
       : bytes_(std::make_shared<const Bytes>(std::move(bytes))), size_(size) {}
+  explicit Payload(std::shared_ptr<const Bytes> bytes)
+      : bytes_(std::move(bytes)), size_(static_cast<int64_t>(bytes_->size())) {}
 
   explicit operator bool() const { return bytes_ != nullptr; }
   const Bytes& operator*() const { return *bytes_; }

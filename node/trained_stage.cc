@@ -153,14 +153,15 @@ WorkResult TrainedStage::Result(absl::Status status, Bytes values) {
   NoteHeld(static_cast<int64_t>(values.size()));
   WorkResult result;
   result.tokens = tokens_per_microbatch_;
-  if (status.ok()) result.values = MakePayload(std::move(values));
+  if (status.ok()) result.values = streams_.Wrap(std::move(values));
   result.status = std::move(status);
   return result;
 }
 
 // For what a pass sends on. The stream of a whole model stays on its devices.
-Bytes TrainedStage::RoomForStream() const {
-  return Bytes(trainer_->KeepsStream() ? 0 : static_cast<size_t>(boundary_bytes()));
+Bytes TrainedStage::RoomForStream() {
+  if (trainer_->KeepsStream()) return {};
+  return streams_.Take(static_cast<size_t>(boundary_bytes()));
 }
 
 WorkResult TrainedStage::ForwardFirst(int64_t step, int32_t microbatch) {
@@ -205,8 +206,9 @@ WorkResult TrainedStage::RunBackwardPart(int64_t step, int32_t microbatch, const
   Bytes d_in = holds_ends_ ? Bytes() : RoomForStream();
   absl::Status status =
       trainer_->BackwardPartOf({step, microbatch}, part, Floats(d_out), Floats(d_in));
-  if (!is_last) d_in.clear();
-  return Result(std::move(status), std::move(d_in));
+  WorkResult made = Result(std::move(status), std::move(d_in));
+  if (!is_last) made.values = {};
+  return made;
 }
 
 absl::StatusOr<StageWork::Recomputed> TrainedStage::Recompute(const Payload& in,
@@ -330,6 +332,7 @@ Digest TrainedStage::BaseDigest() {
 Payload TrainedStage::BaseParameters() {
   // Training is over, or nearly: what its microbatches used makes room.
   trainer_->Trim();
+  streams_.Trim();
   Bytes bytes(static_cast<size_t>(parameters()) * sizeof(float));
   fragments_->ReadBase(Floats(bytes));
   return MakePayload(std::move(bytes));

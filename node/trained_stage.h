@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "common/payload_pool.h"
 #include "common/peak.h"
 #include "common/round_clock.h"
 #include "common/run_config.h"
@@ -126,7 +127,7 @@ class TrainedStage final : public StageWork {
   TrainedStage(const RunConfig& config, std::vector<Device> devices,
                std::unique_ptr<TokenSource> tokens);
   WorkResult Result(absl::Status status, Bytes values);
-  Bytes RoomForStream() const;
+  Bytes RoomForStream();
   absl::Status StartRounds(const StageAssignment& stage);
   int64_t parameters() const { return trainer_->layout().size(); }
   std::vector<int64_t> BlockSizes() const;
@@ -159,6 +160,7 @@ class TrainedStage final : public StageWork {
   int64_t sharded_over_ = 0;  // replicas; 0: rounds are not sharded
   std::unique_ptr<OuterFragments> fragments_;
   std::vector<int32_t> inputs_, targets_;
+  PayloadPool streams_;           // what passes send on
   int64_t first_round_ = 0;       // co2: at its boundary no step is due yet
   std::vector<NodeId> screened_;  // of the round that landed last
   Peak held_peak_;                // raised by the device thread
