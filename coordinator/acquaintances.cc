@@ -58,9 +58,9 @@ std::map<NodeId, std::vector<NodeId>> PlanPartners(const PipelinePlan& plan) {
     }
   }
   // As paths are before joiners begin, and after.
-  for (const Path& path : plan.paths) {
-    AddPath(plan, PatchedPath(plan, path, plan.start.step), partners);
-    AddPath(plan, PatchedPath(plan, path, kAtTheEnd), partners);
+  for (size_t index = 0; index < plan.paths.size(); ++index) {
+    AddPath(plan, PatchedPath(plan, index, plan.start.step), partners);
+    AddPath(plan, PatchedPath(plan, index, kAtTheEnd), partners);
   }
   for (auto& [node, others] : partners) {
     std::erase(others, node);

@@ -113,8 +113,8 @@ void CoordinatorActor::TendReplan(Context& context) {
 void CoordinatorActor::MeasureAgain(Context& context) {
   std::set<ProbeSchedule::Pair> ways;
   const PipelinePlan& plan = *state_.plan;
-  for (const Path& path : plan.paths) {
-    const Path patched = PatchedPath(plan, path, last_step_ + 1);
+  for (size_t index = 0; index < plan.paths.size(); ++index) {
+    const Path patched = PatchedPath(plan, index, last_step_ + 1);
     for (size_t hop = 0; hop < patched.size() && patched.size() > 1; ++hop) {
       const NodeId& from = NodeOf(plan, patched[hop]);
       const NodeId& to = NodeOf(plan, patched[(hop + 1) % patched.size()]);

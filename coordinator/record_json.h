@@ -55,6 +55,7 @@ inline void to_json(nlohmann::json& json, const DeviceProfile& device) {
   if (device.host_bytes > 0) json["host_bytes"] = device.host_bytes;
   if (device.spill_bytes > 0) json["spill_bytes"] = device.spill_bytes;
   if (device.spill_bytes_per_s > 0) json["spill_bytes_per_s"] = device.spill_bytes_per_s;
+  if (device.spreads) json["spreads"] = true;
 }
 inline void from_json(const nlohmann::json& json, DeviceProfile& device) {
   device.name = json.value("name", "");
@@ -66,6 +67,7 @@ inline void from_json(const nlohmann::json& json, DeviceProfile& device) {
   device.host_bytes = json.value("host_bytes", int64_t{0});
   device.spill_bytes = json.value("spill_bytes", int64_t{0});
   device.spill_bytes_per_s = json.value("spill_bytes_per_s", 0.0);
+  device.spreads = json.value("spreads", false);
 }
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Slot, stage, replica)
 // Older journals know no shares.
@@ -85,8 +87,9 @@ inline void from_json(const nlohmann::json& json, StageAssignment& stage) {
   if (json.contains("remade")) json.at("remade").get_to(stage.remade);
   if (json.contains("cohorts")) json.at("cohorts").get_to(stage.cohorts);
 }
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedSettings, inner_steps, overlap_steps, has_codec, codec,
-                                   sequences_per_microbatch, in_flight)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(PlannedSettings, inner_steps, overlap_steps,
+                                                has_codec, codec, sequences_per_microbatch,
+                                                in_flight, spreads)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SlowLink, from, to)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlanStart, since, round, step)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Absence, stage, round, node)

@@ -16,9 +16,9 @@ concept Is = std::same_as<std::remove_const_t<T>, U>;
 
 auto FieldsOf(Is<DeviceProfile> auto& of) {
   auto& [name, numeric_profile, gflops, memory_bytes, bf16_gflops, network, host_bytes, spill_bytes,
-         spill_bytes_per_s] = of;
+         spill_bytes_per_s, spreads] = of;
   return std::tie(name, numeric_profile, gflops, memory_bytes, bf16_gflops, network, host_bytes,
-                  spill_bytes, spill_bytes_per_s);
+                  spill_bytes, spill_bytes_per_s, spreads);
 }
 auto FieldsOf(Is<ReachTry> auto& of) {
   auto& [endpoint, answered] = of;
@@ -82,9 +82,10 @@ auto FieldsOf(Is<Absence> auto& of) {
   return std::tie(stage, round, node);
 }
 auto FieldsOf(Is<PlannedSettings> auto& of) {
-  auto& [inner_steps, overlap_steps, has_codec, codec, sequences_per_microbatch, in_flight] = of;
-  return std::tie(inner_steps, overlap_steps, has_codec, codec, sequences_per_microbatch,
-                  in_flight);
+  auto& [inner_steps, overlap_steps, has_codec, codec, sequences_per_microbatch, in_flight,
+         spreads] = of;
+  return std::tie(inner_steps, overlap_steps, has_codec, codec, sequences_per_microbatch, in_flight,
+                  spreads);
 }
 auto FieldsOf(Is<SlowLink> auto& of) {
   auto& [from, to] = of;

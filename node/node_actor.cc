@@ -64,10 +64,11 @@ void NodeActor::Send(Context& context, const NodeId& to, Message message) {
 }
 
 void NodeActor::SayHello(Context& context) {
-  Send(context, options_.coordinator,
-       Hello{options_.ticket, options_.endpoint, options_.region, options_.software,
-             options_.device, plan_->version, step_, base_version(), options_.listens,
-             options_.relays, options_.process});
+  Hello hello{options_.ticket,  options_.endpoint, options_.region, options_.software,
+              options_.device,  plan_->version,    step_,           base_version(),
+              options_.listens, options_.relays,   options_.process};
+  hello.device.spreads = true;
+  Send(context, options_.coordinator, hello);
 }
 
 void NodeActor::Fail(Context& context, const absl::Status& status) {

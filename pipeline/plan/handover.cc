@@ -36,7 +36,7 @@ std::vector<Handover> WaysTo(const PlannerInput& input, const PipelinePlan& plan
           UrgencyOf(plan, own->stage) < UrgencyOf(plan, stage)) {
         continue;
       }
-      if (HasMemory(input, plan, stage, node)) ways.push_back({slot, node});
+      if (CanHoldSlot(input, plan, stage, node)) ways.push_back({slot, node});
     }
   }
   return ways;
@@ -44,10 +44,11 @@ std::vector<Handover> WaysTo(const PlannerInput& input, const PipelinePlan& plan
 
 }  // namespace
 
-bool HasMemory(const PlannerInput& input, const PipelinePlan& plan, int32_t stage,
-               const NodeId& node) {
+bool CanHoldSlot(const PlannerInput& input, const PipelinePlan& plan, int32_t stage,
+                 const NodeId& node) {
   const auto device = input.devices.find(node);
   if (device == input.devices.end()) return false;
+  if (plan.settings.spreads && !device->second.spreads) return false;
   const MemoryOffer offer = OfferOf(device->second);
   return MemoryIn(input.config, plan, stage, offer).FitsIn(offer);
 }

@@ -30,9 +30,10 @@ int64_t FirstStepAfter(const RunConfig& config, int64_t round);
 PipelinePlan WithFirstStep(const PipelinePlan& plan, const NodeId& node, const RunConfig& config,
                            int64_t round);
 
-// Whether `node`, of the input's devices, can hold a slot of that stage.
-bool HasMemory(const PlannerInput& input, const PipelinePlan& plan, int32_t stage,
-               const NodeId& node);
+// Whether `node`, of the input's devices, can hold a slot of that stage: it has the memory, and its
+// program knows the plan's ways.
+bool CanHoldSlot(const PlannerInput& input, const PipelinePlan& plan, int32_t stage,
+                 const NodeId& node);
 
 // Smaller is more urgent: the fewer replicas live, and stage 0 as if it had half of its own, since
 // the run ends with its last one and goes on without any other stage.
@@ -48,7 +49,7 @@ struct Handover {
 // and devices of `input` (of the plan's nodes and of the candidates); where that says nothing, the
 // fastest device, then the first slot. A standby whose own slot can be filled waits for that
 // one if its stage is more urgent.
-// Who lacks the memory gets none. nullopt: nobody can. At most kHandoversTried ways are predicted.
+// Who cannot hold it gets none. nullopt: nobody can. At most kHandoversTried ways are predicted.
 inline constexpr size_t kHandoversTried = 16;
 std::optional<Handover> ChooseHandover(const PlannerInput& input, const PipelinePlan& plan,
                                        int32_t stage, const std::vector<NodeId>& standbys);

@@ -235,6 +235,9 @@ absl::StatusOr<PlannedRun> PlanFor(const PlannerInput& input, PlacementEffort ef
   run.plan = Assemble(asked, contestants, partition, std::move(paths), placed.placement);
   Settle(input.config.outer, figures.outer, &run.plan.settings);
   SettleBatch(input.config, config, &run.plan.settings);
+  run.plan.settings.spreads =
+      std::all_of(input.nodes.begin(), input.nodes.end(),
+                  [&](const NodeId& node) { return input.devices.at(node).spreads; });
   run.plan.slow_links = NodeLinks(placed, contestants);
   SetCohorts(input.near, input.links, &run.plan);
   if (effort == PlacementEffort::kFull) {

@@ -39,7 +39,7 @@ class Memory {
   explicit Memory(const ReplanRequest& request) : request_(request) {}
   bool Has(int32_t stage, const NodeId& node) {
     const auto [known, is_new] = fits_.try_emplace({stage, node}, false);
-    if (is_new) known->second = HasMemory(request_.input, request_.plan, stage, node);
+    if (is_new) known->second = CanHoldSlot(request_.input, request_.plan, stage, node);
     return known->second;
   }
 
@@ -233,9 +233,9 @@ PipelinePlan LivingOnly(PipelinePlan plan) {
     }
     if (!kept.replicas.empty()) living.stages.push_back(std::move(kept));
   }
-  for (Path& path : living.paths) {
-    path = PatchedPath(plan, path, kForEver);
-    for (Slot& slot : path) slot = place.at(slot);
+  for (size_t index = 0; index < plan.paths.size(); ++index) {
+    living.paths[index] = PatchedPath(plan, index, kForEver);
+    for (Slot& slot : living.paths[index]) slot = place.at(slot);
   }
   return living;
 }

@@ -1,6 +1,8 @@
 #include "pipeline/plan/route.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <numeric>
 
 #include "common/check.h"
 #include "pipeline/plan/cohorts.h"
@@ -13,33 +15,78 @@ const StageAssignment& StageOf(const PipelinePlan& plan, int32_t stage) {
   return plan.stages[static_cast<size_t>(stage)];
 }
 
-// The replica that stands in for `replica` of `stage`: itself when it works. nullopt: none does.
-std::optional<int32_t> StandIn(const PipelinePlan& plan, const Slot& slot, int64_t step) {
+// The replicas of a slot's stage in the order in which they are asked to fill it on path `index`:
+// its own, then those after it, counted cyclically. Or, where the plan spreads, the others in the
+// order of the permutation of that number (its digits in the factorial number system, lowest
+// first): of successive paths each of the others is asked first equally often, and so on.
+class Asking {
+ public:
+  Asking(const PipelinePlan& plan, const Slot& slot, size_t index)
+      : count_(StageOf(plan, slot.stage).replicas.size()),
+        own_(static_cast<size_t>(slot.replica)),
+        spreads_(plan.settings.spreads),
+        index_(index),
+        digits_(index) {}
+
+  // The next; nullopt: all have been asked.
+  std::optional<int32_t> Next() {
+    if (asked_ == count_) return std::nullopt;
+    const size_t after = asked_ == 0 || !spreads_ ? asked_ : Spread();
+    ++asked_;
+    return static_cast<int32_t>((own_ + after) % count_);
+  }
+
+ private:
+  size_t Spread() {
+    if (asked_ == 1) {
+      others_.resize(count_ - 1);
+      std::iota(others_.begin(), others_.end(), 1);
+    }
+    const size_t left = others_.size();
+    const auto next = others_.begin() + static_cast<std::ptrdiff_t>(digits_ % left);
+    digits_ /= left;
+    if (digits_ + 1 < left) digits_ += index_;  // few paths have digits for many replicas
+    const size_t after = *next;
+    others_.erase(next);
+    return after;
+  }
+
+  size_t count_, own_;
+  bool spreads_;
+  size_t index_, digits_;
+  size_t asked_ = 0;
+  std::vector<size_t> others_;  // by how far they are after the own
+};
+
+// The replica that fills a slot of path `index`: its own when it works. nullopt: none does.
+std::optional<int32_t> StandIn(const PipelinePlan& plan, const Slot& slot, size_t index,
+                               int64_t step) {
   const auto& replicas = StageOf(plan, slot.stage).replicas;
-  const auto count = static_cast<int32_t>(replicas.size());
-  for (int32_t i = 0; i < count; ++i) {
-    const int32_t replica = (slot.replica + i) % count;
-    if (WorksAt(plan, replicas[static_cast<size_t>(replica)], step)) return replica;
+  Asking asking(plan, slot, index);
+  while (const auto replica = asking.Next()) {
+    if (WorksAt(plan, replicas[static_cast<size_t>(*replica)], step)) return replica;
   }
   return std::nullopt;
 }
 
-const Path& TablePath(const PipelinePlan& plan, int64_t step, int32_t microbatch) {
+// In plan.paths.
+size_t IndexOf(const PipelinePlan& plan, int64_t step, int32_t microbatch) {
   SKERRY_CHECK(!plan.paths.empty() && step >= 0);
   SKERRY_CHECK(microbatch >= 0 && microbatch < plan.microbatches_per_step);
   const int64_t index = step * plan.microbatches_per_step + microbatch;
-  return plan.paths[static_cast<size_t>(index % static_cast<int64_t>(plan.paths.size()))];
+  return static_cast<size_t>(index % static_cast<int64_t>(plan.paths.size()));
 }
 
-// Where `slot` is on the patched form of `path`, −1 if it is not.
-int32_t HopOf(const PipelinePlan& plan, const Path& path, const Slot& slot, int64_t step) {
+// Where `slot` is on the patched form of a path, −1 if it is not.
+int32_t HopOf(const PipelinePlan& plan, size_t index, const Slot& slot, int64_t step) {
+  const Path& path = plan.paths[index];
   // Most paths visit another replica: told without patching what comes before.
   const auto visits_stage = [&](const Slot& visit) { return visit.stage == slot.stage; };
   const auto own = std::find_if(path.begin(), path.end(), visits_stage);
-  if (own == path.end() || StandIn(plan, *own, step) != slot.replica) return -1;
+  if (own == path.end() || StandIn(plan, *own, index, step) != slot.replica) return -1;
   int32_t hop = 0;
   for (const Slot& visit : path) {
-    const auto replica = StandIn(plan, visit, step);
+    const auto replica = StandIn(plan, visit, index, step);
     if (!replica) {
       if (visit.stage == 0) return -1;
       continue;
@@ -129,11 +176,12 @@ int32_t RoundsCovered(const PipelinePlan& plan, int32_t stage, int64_t round, co
   return covered;
 }
 
-Path PatchedPath(const PipelinePlan& plan, const Path& path, int64_t step) {
+Path PatchedPath(const PipelinePlan& plan, size_t index, int64_t step) {
+  const Path& path = plan.paths[index];
   Path patched;
   patched.reserve(path.size());
   for (const Slot& visit : path) {
-    const auto replica = StandIn(plan, visit, step);
+    const auto replica = StandIn(plan, visit, index, step);
     if (replica) {
       patched.push_back({visit.stage, *replica});
     } else if (visit.stage == 0) {
@@ -144,31 +192,31 @@ Path PatchedPath(const PipelinePlan& plan, const Path& path, int64_t step) {
 }
 
 Path PathOf(const PipelinePlan& plan, int64_t step, int32_t microbatch) {
-  return PatchedPath(plan, TablePath(plan, step, microbatch), step);
+  return PatchedPath(plan, IndexOf(plan, step, microbatch), step);
 }
 
 LedPath PathAround(const PipelinePlan& plan, int64_t step, int32_t microbatch, bool may_leave_out,
                    const std::function<Shun(const NodeId&)>& shun) {
   LedPath led;
-  for (const Slot& visit : TablePath(plan, step, microbatch)) {
+  const size_t index = IndexOf(plan, step, microbatch);
+  for (const Slot& visit : plan.paths[index]) {
     const auto& replicas = StageOf(plan, visit.stage).replicas;
-    const auto count = static_cast<int32_t>(replicas.size());
-    std::optional<int32_t> taken, second_best;
+    Asking asking(plan, visit, index);
+    std::optional<int32_t> replica, taken, second_best;
     std::vector<int32_t> shunned;  // in the order of asking
-    for (int32_t i = 0; i < count && !taken; ++i) {
-      const int32_t replica = (visit.replica + i) % count;
-      const NodeId& node = replicas[static_cast<size_t>(replica)];
+    while (!taken && (replica = asking.Next())) {
+      const NodeId& node = replicas[static_cast<size_t>(*replica)];
       if (!WorksAt(plan, node, step)) continue;
       const Shun how = visit.stage == 0 ? Shun::kNo : shun(node);
       if (how == Shun::kNo) taken = replica;
-      if (how != Shun::kNo) shunned.push_back(replica);
+      if (how != Shun::kNo) shunned.push_back(*replica);
       if (how == Shun::kRather && !may_leave_out && !second_best) second_best = replica;
     }
     if (!taken && visit.stage == 0) return {};
     if (!taken) taken = second_best;
-    for (const int32_t replica : shunned) {
-      if (taken == replica) break;
-      led.passed.push_back(replicas[static_cast<size_t>(replica)]);
+    for (const int32_t late : shunned) {
+      if (taken == late) break;
+      led.passed.push_back(replicas[static_cast<size_t>(late)]);
     }
     if (taken) led.path.push_back({visit.stage, *taken});
   }
@@ -176,9 +224,10 @@ LedPath PathAround(const PipelinePlan& plan, int64_t step, int32_t microbatch, b
 }
 
 std::optional<Slot> HomeOf(const PipelinePlan& plan, int64_t step, int32_t microbatch) {
-  const Path& path = TablePath(plan, step, microbatch);
+  const size_t index = IndexOf(plan, step, microbatch);
+  const Path& path = plan.paths[index];
   if (path.empty()) return std::nullopt;
-  const auto replica = StandIn(plan, path.front(), step);
+  const auto replica = StandIn(plan, path.front(), index, step);
   if (!replica) return std::nullopt;
   return Slot{path.front().stage, *replica};
 }
@@ -188,7 +237,7 @@ std::vector<PlannedVisit> VisitsOf(const PipelinePlan& plan, int64_t step, const
   if (!slot || !WorksAt(plan, node, step)) return {};
   std::vector<PlannedVisit> visits;
   for (int32_t microbatch = 0; microbatch < plan.microbatches_per_step; ++microbatch) {
-    const int32_t hop = HopOf(plan, TablePath(plan, step, microbatch), *slot, step);
+    const int32_t hop = HopOf(plan, IndexOf(plan, step, microbatch), *slot, step);
     if (hop >= 0) visits.push_back({microbatch, hop});
   }
   return visits;

@@ -1,11 +1,13 @@
 // Which way a microbatch goes, and what that means for one node: pure functions of a plan, used by
 // every node at run time, so that all of them agree without talking.
 //
-// Patching (docs/PROTOCOL.md, 13): a slot whose node does not work at the step is filled by the
-// next replica of its stage that does, counted cyclically; a stage without such a replica is left
-// out; a path whose stage-0 node does not work starts at the next stage-0 replica that does. So a
+// Patching (docs/PROTOCOL.md, 13): a slot whose node does not work at the step is filled by another
+// replica of its stage that does; a stage without such a replica is left out; a path whose stage-0
+// node does not work starts at another stage-0 replica. Who fills it is the first that works in an
+// order of asking that depends on the slot and, where PlannedSettings::spreads, on the path. So a
 // working node of the unpatched path is always on the patched one too, at the same place in the
-// order of stages. Dead nodes never work, joiners (16) from their first step on.
+// order of stages, and who stands in does so until it does not work, or one that is asked earlier
+// does. Dead nodes never work, joiners (16) from their first step on.
 //
 // The plan must be well formed (validate.h); asking about a stage or a microbatch that it does not
 // have is a bug (CHECK). Any thread.
@@ -88,7 +90,7 @@ const Joiner* JoinerOf(const PipelinePlan& plan, const NodeId& node);
 // Whether microbatches of step `step` go through the slot of this node of the plan.
 bool WorksAt(const PipelinePlan& plan, const NodeId& node, int64_t step);
 
-// `path` with the slots that do not work at `step` replaced as above.
-Path PatchedPath(const PipelinePlan& plan, const Path& path, int64_t step);
+// plan.paths[index] with the slots that do not work at `step` replaced as above.
+Path PatchedPath(const PipelinePlan& plan, size_t index, int64_t step);
 
 }  // namespace skerry

@@ -22,9 +22,9 @@ struct Steps {
       slots += static_cast<int32_t>(stage.replicas.size());
     }
     origins = static_cast<int32_t>(plan.stages.front().replicas.size());
-    for (const Path& path : plan.paths) {
+    for (size_t index = 0; index < plan.paths.size(); ++index) {
       std::vector<int32_t>& way = table.emplace_back();
-      for (const Slot& slot : PatchedPath(plan, path, kAfterAllJoined)) {
+      for (const Slot& slot : PatchedPath(plan, index, kAfterAllJoined)) {
         way.push_back(first_slot[static_cast<size_t>(slot.stage)] + slot.replica);
       }
     }

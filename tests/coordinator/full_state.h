@@ -63,7 +63,7 @@ inline PipelinePlan FullPlan(const NodeId& node) {
   plan.paths.push_back({{1, 2}, {3, 4}});
   plan.dead = {node};
   plan.joining = {{node, 1, 2, 3, 4}};
-  plan.settings = {16, 2, true, DeltaCodec::kLowRank, 3, 5};
+  plan.settings = {16, 2, true, DeltaCodec::kLowRank, 3, 5, true};
   plan.slow_links = {{node, TestNodeId(9)}};
   plan.absent = {{1, 2, node}};
   plan.start = {1, 2, 3};
@@ -88,7 +88,7 @@ inline RunState FullState() {
   RunState state;
   const DeviceProfile device{
       "cpu", "avx2", 12.5, int64_t{1} << 40, 25, "InfiniBand", int64_t{1} << 41, int64_t{1} << 37,
-      1e9};
+      1e9,   true};
   state.nodes[node] = {"tcp://10.0.0.1:1",
                        "east",
                        "0a",

@@ -45,9 +45,9 @@ PipelinePlan SampleHandover() {
   return plan;
 }
 
-PipelinePlan SampleSettled() {
+PipelinePlan SampleSettled(bool spreads = false) {
   PipelinePlan plan = SamplePlan();
-  plan.settings = {8, 2, true, DeltaCodec::kTernary, 4, 3};
+  plan.settings = {8, 2, true, DeltaCodec::kTernary, 4, 3, spreads};
   plan.slow_links = {{SampleNode(1), SampleNode(3)}, {SampleNode(3), SampleNode(1)}};
   return plan;
 }
@@ -169,10 +169,11 @@ RunConfig SampleOffload() {
   return config;
 }
 
-Hello SampleOnDisk() {
+Hello SampleOnDisk(bool spreads = false) {
   Hello hello = SampleHello();
   hello.device.spill_bytes = int64_t{1} << 37;
   hello.device.spill_bytes_per_s = 1.5e9;
+  hello.device.spreads = spreads;
   return hello;
 }
 
@@ -312,6 +313,8 @@ std::vector<std::pair<std::string, Message>> GroupSamples() {
       {"hello_host_memory", SampleOnGpu()},
       {"welcome_offload", Welcome{RunId{SampleDigest(9).bytes}, SampleOffload(), {}}},
       {"hello_spill", SampleOnDisk()},
+      {"hello_spreads", SampleOnDisk(true)},
+      {"plan_update_spreads", PlanUpdate{SampleSettled(true)}},
       {"welcome_parking", Welcome{RunId{SampleDigest(9).bytes}, SampleParking(), {}}},
       {"heartbeat_backwards", Heartbeat{.waiting_for = "", .backward_s = 1.25, .backwards = 40}},
       {"delta_passed_on", Delta{1, 2, 4096, SampleDigest(6), SamplePayload(48), 7, SampleNode(3)}},

@@ -24,6 +24,7 @@ Hello ReadHello(ReadChecks& checks, schema::Hello::Reader r) {
   m.device.spill_bytes = checks.NotNegative(d.getSpillBytes(), "space on disk");
   m.device.spill_bytes_per_s =
       checks.NotNegative(checks.Finite(d.getSpillRate(), "rate of the disk"), "rate of the disk");
+  m.device.spreads = d.getSpreads();
   m.device.network = checks.Text(d.getNetwork(), "network card");
   m.plan_version = checks.NotNegative(r.getPlanVersion(), "plan version");
   m.step = checks.NotNegative(r.getStep(), "step");

@@ -87,6 +87,7 @@ PlannedSettings ReadSettings(ReadChecks& checks, schema::Settings::Reader r) {
   settings.sequences_per_microbatch =
       checks.NotNegative(r.getSequencesPerMicrobatch(), "sequences per microbatch");
   settings.in_flight = checks.NotNegative(r.getInFlight(), "in flight");
+  settings.spreads = r.getSpreads();
   return settings;
 }
 

@@ -37,6 +37,7 @@ void WriteDevice(WriteChecks& checks, const DeviceProfile& device,
   b.setHostBytes(device.host_bytes);
   b.setSpillBytes(device.spill_bytes);
   b.setSpillRate(checks.Finite(device.spill_bytes_per_s, "rate of the disk"));
+  b.setSpreads(device.spreads);
   if (!device.network.empty()) b.setNetwork(checks.Text(device.network, "network card"));
 }
 
@@ -47,6 +48,7 @@ void WriteSettings(const PlannedSettings& s, schema::Settings::Builder b) {
   b.setCodec(static_cast<uint8_t>(s.codec));
   b.setSequencesPerMicrobatch(s.sequences_per_microbatch);
   b.setInFlight(s.in_flight);
+  b.setSpreads(s.spreads);
 }
 
 }  // namespace skerry

@@ -19,6 +19,7 @@ struct DeviceProfile {
   // there and read back moves, both ways counted.
   int64_t spill_bytes = 0;
   double spill_bytes_per_s = 0;
+  bool spreads = false;  // its program knows plans that do (PlannedSettings)
   bool operator==(const DeviceProfile&) const = default;
 };
 

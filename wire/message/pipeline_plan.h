@@ -67,7 +67,8 @@ struct Absence {
   auto operator<=>(const Absence&) const = default;
 };
 
-// What the configuration left to the planner; what it did not is at its "as configured" value.
+// What the configuration left to the planner; what it did not is at its "as configured" value. And
+// what depends on who is there.
 struct PlannedSettings {
   int64_t inner_steps = 0;     // 0: as configured
   int64_t overlap_steps = -1;  // −1: as configured
@@ -75,6 +76,7 @@ struct PlannedSettings {
   DeltaCodec codec = DeltaCodec::kNone;  // counts if has_codec
   int32_t sequences_per_microbatch = 0;  // 0: as configured
   int32_t in_flight = 0;                 // 0: as configured
+  bool spreads = false;  // the visits of the dead go to all others in turn, not to the next one
   bool operator==(const PlannedSettings&) const = default;
 };
 
@@ -102,7 +104,7 @@ struct PipelinePlan {
       stages;  // stage 0 first; it also holds embedding, final norm and head
   std::vector<Path>
       paths;  // microbatch m of step k takes paths[(k · microbatches_per_step + m) mod size]
-  std::vector<NodeId> dead;  // sorted; their slots are filled by the next live replica of the stage
+  std::vector<NodeId> dead;     // sorted; live replicas of the stage stand in for them
   std::vector<Joiner> joining;  // by node; of the plan and not dead
   PlannedSettings settings;
   std::vector<SlowLink> slow_links;  // sorted

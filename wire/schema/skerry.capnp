@@ -144,6 +144,7 @@ struct DeviceProfile {
   hostBytes      @6 :Int64;    # memory besides, where memoryBytes is of devices with their own; 0: none
   spillBytes     @7 :Int64;    # of disk, for activations; 0: none
   spillRate      @8 :Float64;  # bytes/s of what is written there and read back, both ways counted
+  spreads        @9 :Bool;     # its program knows plans that do
 }
 
 # coordinator → node: admitted.
@@ -355,6 +356,7 @@ struct Settings {
   codec                  @3 :UInt8;
   sequencesPerMicrobatch @4 :Int32;
   inFlight               @5 :Int32;
+  spreads                @6 :Bool;  # visits of the dead go to all others of a stage in turn, not to the next
 }
 # Activations and gradients travel over it as the run's slowLinkCodec.
 struct SlowLink {

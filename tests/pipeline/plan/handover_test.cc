@@ -143,6 +143,20 @@ TEST_CASE("Handover: who had the slot gets it, else the faster device, nobody wi
   CHECK(ChooseHandover(input, Plan(), 1, newcomers) == Handover{{1, 1}, TestNodeId(7)});
 }
 
+TEST_CASE("Handover: a plan that spreads takes nobody whose program would lead its paths otherwise",
+          "[plan]") {
+  PlannerInput input =
+      FleetOf({TestNodeId(1), TestNodeId(2), TestNodeId(3), TestNodeId(7), TestNodeId(8)});
+  input.devices[TestNodeId(8)].gflops = 30;
+  input.devices[TestNodeId(7)].spreads = true;
+  const std::vector<NodeId> newcomers = {TestNodeId(7), TestNodeId(8)};
+  PipelinePlan plan = Plan();
+  CHECK(ChooseHandover(input, plan, 1, newcomers) == Handover{{1, 1}, TestNodeId(8)});
+  plan.settings.spreads = true;
+  CHECK(ChooseHandover(input, plan, 1, newcomers) == Handover{{1, 1}, TestNodeId(7)});
+  CHECK_FALSE(ChooseHandover(input, plan, 1, {TestNodeId(8)}));
+}
+
 TEST_CASE("Handover: a more urgent stage goes before a standby's own slot", "[plan]") {
   PipelinePlan plan = Plan();
   plan.stages[0].replicas.push_back(TestNodeId(5));

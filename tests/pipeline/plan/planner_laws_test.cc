@@ -120,6 +120,17 @@ TEST_CASE("Laws: a node more does not make a step longer", "[plan][laws]") {
   }
 }
 
+TEST_CASE("Laws: a plan spreads the visits of the dead where all who take part know how",
+          "[plan][laws]") {
+  PlannerInput input = InputOf(Mixed(6, 1));
+  CHECK_FALSE(Planned(input).plan.settings.spreads);
+  for (auto& [node, device] : input.devices) device.spreads = true;
+  const PipelinePlan plan = Planned(input).plan;
+  CHECK(plan.settings.spreads);
+  input.devices.at(plan.stages.front().replicas.front()).spreads = false;
+  CHECK_FALSE(Planned(input).plan.settings.spreads);
+}
+
 TEST_CASE("Laws: nodes_min nodes take part, whatever they are", "[plan][laws]") {
   PlannerInput input = InputOf(Mixed(9, 2));
   input.config.nodes_min = 9;

@@ -1,5 +1,6 @@
 #include "pipeline/plan/route.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
 
@@ -77,8 +78,10 @@ TEST_CASE("Route: a dead origin's microbatches start at the next live stage-0 no
 
 TEST_CASE("Route: whoever is dead, visits and paths agree and the living stay on their paths",
           "[plan]") {
+  const bool spreads = GENERATE(false, true);
   for (uint32_t mask = 0; mask < 64; ++mask) {
     PipelinePlan plan = Plan();
+    plan.settings.spreads = spreads;
     for (uint32_t node = 0; node < 6; ++node) {
       if ((mask >> node & 1) != 0) plan.dead.push_back(TestNodeId(node));
     }
@@ -103,6 +106,84 @@ TEST_CASE("Route: whoever is dead, visits and paths agree and the living stay on
       }
       REQUIRE(hops == visits.size());
     }
+  }
+}
+
+// One stage after another, of so many replicas, each path through the same replica of all.
+PipelinePlan Columns(int32_t stages, int32_t replicas, bool spreads) {
+  PipelinePlan plan;
+  plan.version = 1;
+  plan.microbatches_per_step = 8 * replicas;
+  plan.settings.spreads = spreads;
+  for (int32_t s = 0; s < stages; ++s) {
+    plan.stages.push_back({s, s + 1, {}});
+    for (int32_t r = 0; r < replicas; ++r) {
+      plan.stages.back().replicas.push_back(TestNodeId(static_cast<uint32_t>(100 * s + r)));
+    }
+  }
+  for (int32_t m = 0; m < 6 * plan.microbatches_per_step; ++m) {
+    Path& path = plan.paths.emplace_back();
+    for (int32_t s = 0; s < stages; ++s) path.push_back({s, m % replicas});
+  }
+  return plan;
+}
+
+// Of stage 0 of a step, the most visits over the mean of the living.
+double Unevenness(const PipelinePlan& plan, int64_t step) {
+  size_t most = 0;
+  const std::vector<NodeId> live = LiveReplicas(plan, 0);
+  for (const NodeId& node : live) most = std::max(most, VisitsOf(plan, step, node).size());
+  return static_cast<double>(most * live.size()) / plan.microbatches_per_step;
+}
+
+TEST_CASE("Route: a plan that spreads shares the visits of the dead out over all who live",
+          "[plan]") {
+  PipelinePlan plan = Columns(2, 7, true);
+  for (const uint32_t gone : {1, 2, 3, 4}) plan.dead.push_back(TestNodeId(gone));
+  for (int64_t step = 0; step < 6; ++step) CHECK(Unevenness(plan, step) <= 1.15);
+  plan.settings.spreads = false;
+  CHECK(Unevenness(plan, 0) > 2);  // all to slot 5
+}
+
+TEST_CASE("Route: who stands in does so until it dies, and the dead who come back take theirs",
+          "[plan]") {
+  PipelinePlan plan = Columns(2, 7, true);
+  const auto paths = [&] {
+    std::vector<Path> all;
+    for (size_t i = 0; i < plan.paths.size(); ++i) all.push_back(PatchedPath(plan, i, 0));
+    return all;
+  };
+  const std::vector<Path> whole = paths();
+  std::vector<Path> before = whole;
+  for (const uint32_t gone : {3, 103, 0, 6, 4, 100}) {
+    plan.dead.push_back(TestNodeId(gone));
+    std::sort(plan.dead.begin(), plan.dead.end());
+    const std::vector<Path> now = paths();
+    for (size_t i = 0; i < now.size(); ++i) {
+      for (size_t hop = 0; hop < now[i].size(); ++hop) {
+        REQUIRE((now[i][hop] == before[i][hop] || IsDead(plan, NodeOf(plan, before[i][hop]))));
+      }
+    }
+    before = now;
+  }
+  plan.dead.clear();
+  CHECK(paths() == whole);
+}
+
+TEST_CASE("Route: a plan that spreads leads around the late in the order in which it asks",
+          "[plan]") {
+  PipelinePlan plan = Columns(2, 5, true);
+  plan.dead = {TestNodeId(102)};
+  for (int32_t m = 0; m < plan.microbatches_per_step; ++m) {
+    const NodeId second = NodeOf(plan, PathOf(plan, 0, m)[1]);
+    const LedPath led = PathAround(plan, 0, m, false, [&](const NodeId& node) {
+      return node == second ? Shun::kRather : Shun::kNo;
+    });
+    CHECK(led.passed == std::vector{second});
+    plan.dead = {TestNodeId(102), second};
+    std::sort(plan.dead.begin(), plan.dead.end());
+    CHECK(led.path == PathOf(plan, 0, m));
+    plan.dead = {TestNodeId(102)};
   }
 }
 
