@@ -311,16 +311,16 @@ float Scale(const GpuAttention& a) {
 
 template <int kHead, typename T>
 void Forward(GpuDevice& device, const GpuAttention& a) {
-  Launch(device.stream, ShapeFor(a, kQueries, a.heads, sizeof(ForwardShared<kHead>)),
+  Launch(device, ShapeFor(a, kQueries, a.heads, sizeof(ForwardShared<kHead>)),
          ForwardKernel<kHead, T>, a, Scale(a));
 }
 
 template <int kHead, typename T>
 void Backward(GpuDevice& device, const GpuAttention& a, const float* own_dot) {
   constexpr size_t kBytes = sizeof(BackwardShared<kHead>);
-  Launch(device.stream, ShapeFor(a, kTile, a.kv_heads, kBytes), KeyGradientKernel<kHead, T>, a,
+  Launch(device, ShapeFor(a, kTile, a.kv_heads, kBytes), KeyGradientKernel<kHead, T>, a,
          Scale(a), own_dot);
-  Launch(device.stream, ShapeFor(a, kTile, a.heads, kBytes), QueryGradientKernel<kHead, T>, a,
+  Launch(device, ShapeFor(a, kTile, a.heads, kBytes), QueryGradientKernel<kHead, T>, a,
          Scale(a), own_dot);
 }
 

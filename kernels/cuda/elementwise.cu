@@ -220,7 +220,7 @@ void SumsOfSquares(GpuDevice* device, const float* x, const GpuRange* host_range
   auto* partial = reinterpret_cast<double*>(const_cast<GpuRange*>(on_device + ranges));
   const LaunchShape shape = {dim3{kBlocks, static_cast<unsigned>(ranges)}, kThreads,
                              sizeof(BlockSums<double>)};
-  Launch(device->stream, shape, SquaresKernel, x, on_device, partial);
+  Launch(*device, shape, SquaresKernel, x, on_device, partial);
   std::vector<double> host(static_cast<size_t>(values));
   CopyOut(*device, partial, host.data(), static_cast<size_t>(bytes));
   for (int64_t i = 0; i < values; ++i) {
@@ -239,7 +239,7 @@ void Update(GpuDevice* device, const GpuUpdate* args) {
   if (ranges == nullptr) return;
   LaunchShape shape = ShapeFor(longest);
   shape.grid.y = static_cast<unsigned>(args->ranges);
-  Launch(device->stream, shape, args->m == nullptr ? SgdKernel : AdamWKernel, *args, ranges);
+  Launch(*device, shape, args->m == nullptr ? SgdKernel : AdamWKernel, *args, ranges);
 }
 
 void SwigluForward(GpuDevice* device, const GpuSwiglu* args) {
@@ -258,7 +258,7 @@ void AddBias(GpuDevice* device, const float* bias, const GpuTensor* y) {
 }
 
 void SumRows(GpuDevice* device, const GpuTensor* x, float* sums) {
-  if (x->columns > 0) Launch(device->stream, ShapeFor(x->columns), SumRowsKernel, *x, sums);
+  if (x->columns > 0) Launch(*device, ShapeFor(x->columns), SumRowsKernel, *x, sums);
 }
 
 void Rope(GpuDevice* device, const GpuRope* args) {

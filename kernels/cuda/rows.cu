@@ -178,17 +178,17 @@ __global__ void ScatterKernel(const int32_t* tokens, const int32_t* starts, cons
 using LossKernel = void (*)(GpuCrossEntropy, const int32_t* targets);
 
 void LaunchWithTargets(GpuDevice* device, const GpuCrossEntropy& args, LossKernel kernel) {
-  auto* targets = Scratch<int32_t>(*device, args.rows);
-  if (args.rows == 0 || targets == nullptr) return;
+  auto* targets = args.rows == 0 ? nullptr : Scratch<int32_t>(*device, args.rows);
+  if (targets == nullptr) return;
   CopyIn(*device, args.host_targets, targets, static_cast<size_t>(args.rows) * sizeof(int32_t));
-  Launch(device->stream, {dim3{static_cast<unsigned>(args.rows)}, kThreads, sizeof(LossShared)},
+  Launch(*device, {dim3{static_cast<unsigned>(args.rows)}, kThreads, sizeof(LossShared)},
          kernel, args, targets);
 }
 
 }  // namespace
 
 void RmsNormForward(GpuDevice* device, const GpuRmsNorm* args) {
-  if (args->rows > 0) Launch(device->stream, BlockPerRow(args->rows), RmsNormForwardKernel, *args);
+  if (args->rows > 0) Launch(*device, BlockPerRow(args->rows), RmsNormForwardKernel, *args);
 }
 
 void RmsNormBackward(GpuDevice* device, const GpuRmsNormGradient* args) {
@@ -197,11 +197,11 @@ void RmsNormBackward(GpuDevice* device, const GpuRmsNormGradient* args) {
   const int64_t chunks = CeilDivide(args->rows, kRowsAChunk);
   float* partial = Scratch<float>(*device, chunks * args->width);
   if (partial == nullptr) return;
-  Launch(device->stream, BlockPerRow(args->rows), RmsNormBackwardKernel, *args);
+  Launch(*device, BlockPerRow(args->rows), RmsNormBackwardKernel, *args);
   const auto columns = static_cast<unsigned>(CeilDivide(args->width, kThreads));
-  Launch(device->stream, {dim3{columns, static_cast<unsigned>(chunks)}, kThreads, 0},
+  Launch(*device, {dim3{columns, static_cast<unsigned>(chunks)}, kThreads, 0},
          WeightPartialKernel, *args, kRowsAChunk, partial);
-  Launch(device->stream, {dim3{columns}, kThreads, 0}, WeightSumKernel, partial, chunks,
+  Launch(*device, {dim3{columns}, kThreads, 0}, WeightSumKernel, partial, chunks,
          args->width, args->d_weight);
 }
 
@@ -216,24 +216,24 @@ void LogitStatistics(GpuDevice* device, const GpuCrossEntropy* args) {
 
 void EmbeddingForward(GpuDevice* device, const int32_t* host_tokens, int64_t rows, int64_t width,
                       const float* table, float* out) {
-  auto* tokens = Scratch<int32_t>(*device, rows);
-  if (rows == 0 || tokens == nullptr) return;
+  auto* tokens = rows == 0 ? nullptr : Scratch<int32_t>(*device, rows);
+  if (tokens == nullptr) return;
   CopyIn(*device, host_tokens, tokens, static_cast<size_t>(rows) * sizeof(int32_t));
-  Launch(device->stream, {dim3{static_cast<unsigned>(rows)}, kThreads, 0}, GatherKernel, tokens,
+  Launch(*device, {dim3{static_cast<unsigned>(rows)}, kThreads, 0}, GatherKernel, tokens,
          width, table, out);
 }
 
 void EmbeddingBackward(GpuDevice* device, const GpuScatter* args) {
   const int64_t numbers = 2 * args->distinct + 1 + args->rows;
-  auto* tokens = Scratch<int32_t>(*device, numbers);
-  if (args->distinct == 0 || tokens == nullptr) return;
+  auto* tokens = args->distinct == 0 ? nullptr : Scratch<int32_t>(*device, numbers);
+  if (tokens == nullptr) return;
   int32_t* starts = tokens + args->distinct;
   int32_t* places = starts + args->distinct + 1;
   const auto bytes = [](int64_t count) { return static_cast<size_t>(count) * sizeof(int32_t); };
   CopyIn(*device, args->host_tokens, tokens, bytes(args->distinct));
   CopyIn(*device, args->host_starts, starts, bytes(args->distinct + 1));
   CopyIn(*device, args->host_places, places, bytes(args->rows));
-  Launch(device->stream, {dim3{static_cast<unsigned>(args->distinct)}, kThreads, 0}, ScatterKernel,
+  Launch(*device, {dim3{static_cast<unsigned>(args->distinct)}, kThreads, 0}, ScatterKernel,
          tokens, starts, places, args->width, args->d_out, args->d_table);
 }
 

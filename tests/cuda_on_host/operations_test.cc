@@ -129,9 +129,21 @@ TEST_CASE("CUDA text: what does not begin on a border of 16 bytes, and more rows
   gpu->Add(x.data() + 1, y.data() + 1, kValues);
   CHECK(y == want);
   Values tall(kRows, 1.0f);
-  const float bias = 2;
-  gpu->AddBias(&bias, AsRows(tall, kRows));
+  const Values bias = {2};  // not on the stack, which a GPU does not reach
+  gpu->AddBias(bias.data(), AsRows(tall, kRows));
   CHECK(tall == Values(kRows, 3.0f));
+}
+
+TEST_CASE("CUDA text: nothing to do is no failure", "[cuda]") {
+  const auto gpu = TestGpu();
+  Values table(8), losses(1);
+  gpu->EmbeddingForward({}, AsRows(table, 1), {table.data(), 0, 8});
+  gpu->EmbeddingBackward({}, {table.data(), 0, 8}, AsRows(table, 1));
+  gpu->CrossEntropy({}, {}, {table.data(), 0, 8}, {}, losses.data());
+  GpuText why = {};
+  const GpuHandle handle = GpuOf(*gpu);
+  CHECK(handle.table->synchronize(handle.device, &why));
+  CHECK(std::string(why.text).empty());
 }
 
 }  // namespace skerry
