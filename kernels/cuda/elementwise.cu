@@ -1,6 +1,5 @@
 // What touches every value once: sums, fills, optimizers, SwiGLU, rotation. Bound by memory.
 #include <cmath>
-#include <initializer_list>
 #include <vector>
 
 #include "kernels/cuda/every_value.h"
@@ -163,27 +162,6 @@ struct BiasOf {
   }
 };
 
-// One thread sums one column, in the order of the rows.
-__global__ void SumRowsKernel(GpuTensor x, float* sums) {
-  for (int64_t i = FirstOfThread(); i < x.columns; i += ThreadsOfGrid()) {
-    float sum = 0;
-    for (int64_t row = 0; row < x.rows; ++row) sum += RowAt(x, row)[i];
-    sums[i] = sum;
-  }
-}
-
-// So many values one after another, as one row.
-GpuTensor Line(const float* values, int64_t n) {
-  return {const_cast<float*>(values), 1, n, n, 0};
-}
-
-// Whether packs of kWide of so many columns lie in all of these as they must.
-bool InPacks(int64_t columns, std::initializer_list<GpuTensor> rows) {
-  bool fine = columns % kWide == 0;
-  for (const GpuTensor& x : rows) fine = fine && Aligned(x);
-  return fine;
-}
-
 // Ranges on the device, and after them room for `bytes` more; null: no memory.
 const GpuRange* CopyRanges(GpuDevice& device, const GpuRange* host, int64_t ranges, int64_t bytes) {
   const int64_t own = ranges * static_cast<int64_t>(sizeof(GpuRange));
@@ -196,12 +174,12 @@ const GpuRange* CopyRanges(GpuDevice& device, const GpuRange* host, int64_t rang
 
 void Add(GpuDevice* device, const float* x, float* y, int64_t n) {
   const AddOf sum = {Line(x, n), Line(y, n)};
-  ForEveryValue(*device, sum, 1, n, InPacks(n, {sum.x, sum.y}));
+  ForEveryValue<kHalf>(*device, sum, 1, n, InPacks<kHalf>(n, {sum.x, sum.y}));
 }
 
 void Fill(GpuDevice* device, float* y, float value, int64_t n) {
   const FillWith same = {Line(y, n), value};
-  ForEveryValue(*device, same, 1, n, InPacks(n, {same.y}));
+  ForEveryValue<kHalf>(*device, same, 1, n, InPacks<kHalf>(n, {same.y}));
 }
 
 void Cast(GpuDevice* device, const GpuTensor* x, const GpuTensor* y) {
@@ -255,10 +233,6 @@ void SwigluBackward(GpuDevice* device, const GpuSwiglu* args) {
 void AddBias(GpuDevice* device, const float* bias, const GpuTensor* y) {
   ForEveryValue(*device, BiasOf{bias, *y}, y->rows, y->columns,
                 InPacks(y->columns, {Line(bias, y->columns), *y}));
-}
-
-void SumRows(GpuDevice* device, const GpuTensor* x, float* sums) {
-  if (x->columns > 0) Launch(*device, ShapeFor(x->columns), SumRowsKernel, *x, sums);
 }
 
 void Rope(GpuDevice* device, const GpuRope* args) {

@@ -1,4 +1,4 @@
-// A block to a row: RMSNorm, cross-entropy; and the embedding, a block to a token.
+// A block to a row of logits: cross-entropy; and the embedding, a block to a token.
 #include <cfloat>
 #include <cmath>
 
@@ -8,71 +8,6 @@ namespace skerry::cuda {
 namespace {
 
 constexpr unsigned kThreads = 256;
-
-LaunchShape BlockPerRow(int64_t rows) {
-  return {dim3{static_cast<unsigned>(rows)}, kThreads, sizeof(BlockSums<float>)};
-}
-
-__global__ void RmsNormForwardKernel(GpuRmsNorm a) {
-  auto& sums = Shared<BlockSums<float>>();
-  const int64_t first = blockIdx.x * a.width;
-  const float* x = a.x + first;
-  float square = 0;
-  for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x) {
-    float value = x[i];
-    if (a.addend != nullptr) a.sum[first + i] = value += a.addend[first + i];
-    square += value * value;
-  }
-  square = BlockSum(square, sums);
-  const float inverse = 1 / sqrtf(square / static_cast<float>(a.width) + a.epsilon);
-  if (threadIdx.x == 0) a.inverse_rms[blockIdx.x] = inverse;
-  // A thread reads back what it wrote itself.
-  const float* normed = a.addend != nullptr ? a.sum + first : x;
-  const Row out = RowAt(a.out, blockIdx.x);
-  for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x) {
-    out.Set(i, normed[i] * inverse * a.weight[i]);
-  }
-}
-
-// With y = x·r·w and r = (mean x² + ε)^(−1/2): ∂x += r·w·∂y − x·r³/d·Σ(w·∂y·x).
-__global__ void RmsNormBackwardKernel(GpuRmsNormGradient a) {
-  auto& sums = Shared<BlockSums<float>>();
-  const int64_t first = blockIdx.x * a.width;
-  const float* x = a.x + first;
-  const Row d_out = RowAt(a.d_out, blockIdx.x);
-  float dot = 0;
-  for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x) dot += a.weight[i] * d_out[i] * x[i];
-  dot = BlockSum(dot, sums);
-  const float inverse = a.inverse_rms[blockIdx.x];
-  const float shrink = inverse * inverse * inverse * dot / static_cast<float>(a.width);
-  for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x) {
-    const float d = a.d_x[first + i] + inverse * a.weight[i] * d_out[i] - x[i] * shrink;
-    a.d_x[first + i] = d;
-    if (a.rounded.values != nullptr) RowAt(a.rounded, blockIdx.x).Set(i, d);
-  }
-}
-
-// partial [chunks, width]: Σ over a chunk of rows of ∂y·x·r, a thread to a column.
-__global__ void WeightPartialKernel(GpuRmsNormGradient a, int64_t rows_a_chunk, float* partial) {
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (column >= a.width) return;
-  const int64_t first = blockIdx.y * rows_a_chunk;
-  const int64_t end = first + rows_a_chunk < a.rows ? first + rows_a_chunk : a.rows;
-  float sum = 0;
-  for (int64_t t = first; t < end; ++t) {
-    sum += RowAt(a.d_out, t)[column] * a.x[t * a.width + column] * a.inverse_rms[t];
-  }
-  partial[blockIdx.y * a.width + column] = sum;
-}
-
-__global__ void WeightSumKernel(const float* partial, int64_t chunks, int64_t width,
-                                float* d_weight) {
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (column >= width) return;
-  float sum = 0;
-  for (int64_t c = 0; c < chunks; ++c) sum += partial[c * width + column];
-  d_weight[column] += sum;
-}
 
 struct LossShared {
   BlockSums<float> sums;
@@ -186,24 +121,6 @@ void LaunchWithTargets(GpuDevice* device, const GpuCrossEntropy& args, LossKerne
 }
 
 }  // namespace
-
-void RmsNormForward(GpuDevice* device, const GpuRmsNorm* args) {
-  if (args->rows > 0) Launch(*device, BlockPerRow(args->rows), RmsNormForwardKernel, *args);
-}
-
-void RmsNormBackward(GpuDevice* device, const GpuRmsNormGradient* args) {
-  constexpr int64_t kRowsAChunk = 32;
-  if (args->rows == 0) return;
-  const int64_t chunks = CeilDivide(args->rows, kRowsAChunk);
-  float* partial = Scratch<float>(*device, chunks * args->width);
-  if (partial == nullptr) return;
-  Launch(*device, BlockPerRow(args->rows), RmsNormBackwardKernel, *args);
-  const auto columns = static_cast<unsigned>(CeilDivide(args->width, kThreads));
-  Launch(*device, {dim3{columns, static_cast<unsigned>(chunks)}, kThreads, 0},
-         WeightPartialKernel, *args, kRowsAChunk, partial);
-  Launch(*device, {dim3{columns}, kThreads, 0}, WeightSumKernel, partial, chunks,
-         args->width, args->d_weight);
-}
 
 void CrossEntropy(GpuDevice* device, const GpuCrossEntropy* args) {
   const auto kernel = args->parts > 0 ? CrossEntropyOfPartsKernel : CrossEntropyKernel;

@@ -167,6 +167,10 @@ GpuDevice* OpenGpu(int32_t index, GpuText* why) {
   if (error == cudaSuccess) {
     error = cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking);
   }
+  if (error == cudaSuccess) {
+    error = cudaDeviceGetAttribute(&device->processors, cudaDevAttrMultiProcessorCount,
+                                   device->index);
+  }
   if (error == cudaSuccess) error = OpenStaging(&device->staging);
   if (error == cudaSuccess) device->products = OpenProducts();
   if (device->products != nullptr) return device;
@@ -198,13 +202,14 @@ void NameGpu(GpuDevice* device, GpuText* out) {
 }
 
 // Which algorithm multiplies depends on device and library: bits are compared between equal ones.
+// The kernels' number is raised when they compute other bits.
 void ProfileGpu(GpuDevice* device, GpuText* out) {
   GpuText name = {};
   NameGpu(device, &name);
-  std::snprintf(
-      out->text, sizeof(out->text),
-      "cuda, %s, cuBLASLt %zu, float32 products in tf32, attention in bf16 at head sizes 64, 128",
-      name.text, ProductsVersion());
+  std::snprintf(out->text, sizeof(out->text),
+                "cuda, %s, cuBLASLt %zu, kernels 2, float32 products in tf32, attention in bf16 at "
+                "head sizes 64, 128",
+                name.text, ProductsVersion());
 }
 
 int64_t FreeGpuMemory(GpuDevice*) {

@@ -56,6 +56,7 @@ GpuDevice* OpenGpu(int32_t index, GpuText* why) {
   }
   auto* device = new GpuDevice;
   device->index = index;
+  device->processors = 3;  // few, so that a block has several rows
   return device;
 }
 
