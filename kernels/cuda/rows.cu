@@ -2,7 +2,7 @@
 #include <cfloat>
 #include <cmath>
 
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/every_value.h"
 
 namespace skerry::cuda {
 namespace {
@@ -24,19 +24,44 @@ __device__ float BlockMax(float value, float* of_warp) {
   return top;
 }
 
+// Four logits of a thread: neighbours where rows are packs, else each a block from the next, which
+// asks for as many at a time.
+template <bool kPacked>
+struct OwnLogits {
+  Pack<kHalf> of;
+  int64_t first;  // of the block's
+
+  __device__ __forceinline__ int64_t At(unsigned j) const {
+    return kPacked ? first + threadIdx.x * kHalf + j : first + j * blockDim.x + threadIdx.x;
+  }
+  // −∞ past the end.
+  __device__ __forceinline__ OwnLogits(const float* logits, int64_t from, int64_t end)
+      : first(from) {
+    const Row row = {const_cast<float*>(logits), false};
+    if (kPacked && At(0) < end) {
+      of = Take<kHalf>(row, At(0));
+      return;
+    }
+    for (unsigned j = 0; j < kHalf; ++j) of.of[j] = !kPacked && At(j) < end ? row[At(j)] : -INFINITY;
+  }
+};
+
 // A row's logits: Σ e^logit = sum · e^top.
 struct LogitSum {
   float top, sum;
 };
 
+template <bool kPacked>
 __device__ LogitSum SumOfRow(const GpuCrossEntropy& a, const float* row, LossShared& shared) {
   // In one pass over the row, which no cache holds; −∞ adds nothing to a top that is finite.
   float own_top = -FLT_MAX, sum = 0;
-  for (int64_t i = threadIdx.x; i < a.vocabulary; i += blockDim.x) {
-    const float logit = row[i], less = expf(-fabsf(logit - own_top));
-    const bool is_top = logit > own_top;
-    sum = is_top ? sum * less + 1 : sum + less;
-    own_top = is_top ? logit : own_top;
+  for (int64_t i = 0; i < a.vocabulary; i += int64_t{kHalf} * blockDim.x) {
+    const OwnLogits<kPacked> logits(row, i, a.vocabulary);
+    float top = own_top;
+    for (const float logit : logits.of.of) top = fmaxf(top, logit);
+    sum *= expf(own_top - top);
+    for (const float logit : logits.of.of) sum += expf(logit - top);
+    own_top = top;
   }
   const float top = BlockMax(own_top, shared.tops);
   return {top, BlockSum(sum * expf(own_top - top), shared.sums)};
@@ -44,6 +69,7 @@ __device__ LogitSum SumOfRow(const GpuCrossEntropy& a, const float* row, LossSha
 
 // With z = log Σ e^logit a token loses z − logit(target) + z_loss·z², so the gradient is
 // p·(1 + 2·z_loss·z) − [target].
+template <bool kPacked>
 __device__ void ScoreRow(const GpuCrossEntropy& a, LogitSum all, float aim, int64_t target) {
   const float log_sum = logf(all.sum), z = all.top + log_sum;
   if (threadIdx.x == 0) a.losses[blockIdx.x] = all.top - aim + log_sum + a.z_loss * z * z;
@@ -51,21 +77,34 @@ __device__ void ScoreRow(const GpuCrossEntropy& a, LogitSum all, float aim, int6
   const float* row = a.logits + blockIdx.x * a.vocabulary;
   const float scale = a.gradient_scale * (1 + 2 * a.z_loss * z) / all.sum;
   const Row out = RowAt(a.d_logits, blockIdx.x);
-  for (int64_t i = threadIdx.x; i < a.vocabulary; i += blockDim.x) {
-    out.Set(i, expf(row[i] - all.top) * scale - (i == target ? a.gradient_scale : 0));
+  for (int64_t i = 0; i < a.vocabulary; i += int64_t{kHalf} * blockDim.x) {
+    OwnLogits<kPacked> own(row, i, a.vocabulary);
+    for (unsigned j = 0; j < kHalf; ++j) {
+      const float aimed = own.At(j) == target ? a.gradient_scale : 0;
+      own.of.of[j] = expf(own.of.of[j] - all.top) * scale - aimed;
+    }
+    if constexpr (kPacked) {
+      if (own.At(0) < a.vocabulary) Put(out, own.At(0), own.of);
+    } else {
+      for (unsigned j = 0; j < kHalf; ++j) {
+        if (own.At(j) < a.vocabulary) out.Set(own.At(j), own.of.of[j]);
+      }
+    }
   }
 }
 
+template <bool kPacked>
 __global__ void CrossEntropyKernel(GpuCrossEntropy a, const int32_t* targets) {
   auto& shared = Shared<LossShared>();
   const float* row = a.logits + blockIdx.x * a.vocabulary;
-  const LogitSum all = SumOfRow(a, row, shared);
+  const LogitSum all = SumOfRow<kPacked>(a, row, shared);
   const int64_t target = targets[blockIdx.x];
   const float aim = row[target];
   __syncthreads();  // it has been read
-  ScoreRow(a, all, aim, target);
+  ScoreRow<kPacked>(a, all, aim, target);
 }
 
+template <bool kPacked>
 __global__ void CrossEntropyOfPartsKernel(GpuCrossEntropy a, const int32_t* targets) {
   const float* statistics = a.statistics + blockIdx.x;
   LogitSum all = {statistics[0], 0};
@@ -76,13 +115,14 @@ __global__ void CrossEntropyOfPartsKernel(GpuCrossEntropy a, const int32_t* targ
     all.sum += part[a.rows] * expf(part[0] - all.top);
     aim += part[2 * a.rows];
   }
-  ScoreRow(a, all, aim, targets[blockIdx.x]);
+  ScoreRow<kPacked>(a, all, aim, targets[blockIdx.x]);
 }
 
+template <bool kPacked>
 __global__ void LogitStatisticsKernel(GpuCrossEntropy a, const int32_t* targets) {
   auto& shared = Shared<LossShared>();
   const float* row = a.logits + blockIdx.x * a.vocabulary;
-  const LogitSum all = SumOfRow(a, row, shared);
+  const LogitSum all = SumOfRow<kPacked>(a, row, shared);
   if (threadIdx.x > 0) return;
   const int64_t target = targets[blockIdx.x];
   float* statistics = a.statistics + blockIdx.x;
@@ -105,6 +145,7 @@ __global__ void ScatterKernel(const int32_t* tokens, const int32_t* starts, cons
   const int32_t first = starts[blockIdx.x], end = starts[blockIdx.x + 1];
   for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {
     float sum = to[i];
+#pragma unroll 8
     for (int32_t p = first; p < end; ++p) sum += d_out[places[p] * width + i];
     to[i] = sum;
   }
@@ -112,23 +153,33 @@ __global__ void ScatterKernel(const int32_t* tokens, const int32_t* starts, cons
 
 using LossKernel = void (*)(GpuCrossEntropy, const int32_t* targets);
 
-void LaunchWithTargets(GpuDevice* device, const GpuCrossEntropy& args, LossKernel kernel) {
+// `kernels`: of packed rows, and of any.
+void LaunchWithTargets(GpuDevice* device, const GpuCrossEntropy& args,
+                       const LossKernel (&kernels)[2]) {
   auto* targets = args.rows == 0 ? nullptr : Scratch<int32_t>(*device, args.rows);
   if (targets == nullptr) return;
   CopyIn(*device, args.host_targets, targets, static_cast<size_t>(args.rows) * sizeof(int32_t));
-  Launch(*device, {dim3{static_cast<unsigned>(args.rows)}, kThreads, sizeof(LossShared)},
-         kernel, args, targets);
+  const GpuTensor logits = Line(args.logits, args.vocabulary);
+  const bool packed = InPacks<kHalf>(args.vocabulary, {logits, args.d_logits});
+  // Logits come a few hundred rows at a time: of these a large device holds two blocks of 512.
+  constexpr int64_t kLong = 8192;
+  const unsigned threads = args.vocabulary < kLong ? kThreads : 2 * kThreads;
+  Launch(*device, {dim3{static_cast<unsigned>(args.rows)}, threads, sizeof(LossShared)},
+         kernels[packed ? 0 : 1], args, targets);
 }
 
 }  // namespace
 
 void CrossEntropy(GpuDevice* device, const GpuCrossEntropy* args) {
-  const auto kernel = args->parts > 0 ? CrossEntropyOfPartsKernel : CrossEntropyKernel;
-  LaunchWithTargets(device, *args, kernel);
+  if (args->parts > 0) {
+    return LaunchWithTargets(device, *args,
+                             {CrossEntropyOfPartsKernel<true>, CrossEntropyOfPartsKernel<false>});
+  }
+  LaunchWithTargets(device, *args, {CrossEntropyKernel<true>, CrossEntropyKernel<false>});
 }
 
 void LogitStatistics(GpuDevice* device, const GpuCrossEntropy* args) {
-  LaunchWithTargets(device, *args, LogitStatisticsKernel);
+  LaunchWithTargets(device, *args, {LogitStatisticsKernel<true>, LogitStatisticsKernel<false>});
 }
 
 void EmbeddingForward(GpuDevice* device, const int32_t* host_tokens, int64_t rows, int64_t width,

@@ -61,7 +61,8 @@ TEST_CASE("CUDA text: SwiGLU and its gradients", "[cuda]") {
 }
 
 TEST_CASE("CUDA text: cross-entropy and its gradient, in place", "[cuda]") {
-  const int64_t rows = GENERATE(1, 37), vocabulary = GENERATE(1, 37, 1001);
+  const auto [rows, vocabulary] = GENERATE(
+      table<int64_t, int64_t>({{1, 1}, {37, 37}, {37, 1001}, {37, 1032}, {2, 9000}, {2, 9001}}));
   CheckAgainstReference(kForwardError, [&](Backend& backend) {
     const auto scored = operations::CrossEntropy(backend, rows, vocabulary, false);
     CHECK(scored.logits == operations::Logits(rows, vocabulary));
@@ -74,7 +75,7 @@ TEST_CASE("CUDA text: cross-entropy and its gradient, in place", "[cuda]") {
 
 TEST_CASE("CUDA text: cross-entropy of parts of a vocabulary", "[cuda]") {
   const int64_t rows = GENERATE(1, 37);
-  const auto sizes = GENERATE(values<std::vector<int64_t>>({{1, 1}, {8, 11}, {1, 300, 37}}));
+  const auto sizes = GENERATE(values<std::vector<int64_t>>({{1, 1}, {8, 11}, {1, 300, 37}, {1024, 1032, 4}}));
   const int64_t vocabulary = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
   const auto want = operations::WholeLosses(*CreateReferenceBackend(), rows, vocabulary);
   const auto gpu = TestGpu();
