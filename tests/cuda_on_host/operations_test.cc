@@ -1,6 +1,7 @@
 // Every operation but attention: the plug-in's kernels against the reference backend.
 #include "tests/kernels/operations.h"
 
+#include "kernels/bfloat16.h"
 #include "tests/cuda_on_host/gpu_under_test.h"
 
 namespace skerry {
@@ -108,11 +109,40 @@ TEST_CASE("CUDA text: a bias and its gradient", "[cuda]") {
 }
 
 TEST_CASE("CUDA text: optimizers", "[cuda]") {
-  const int64_t n = GENERATE(1, 37, 4099), step = GENERATE(1, 100);
+  const int64_t n = GENERATE(1, 37, 1200, 4099), step = GENERATE(1, 100);
   CheckAgainstReference(kForwardError,
                         [&](Backend& backend) { return operations::AdamW(backend, n, step); });
   CheckAgainstReference(kForwardError,
                         [&](Backend& backend) { return operations::Sgd(backend, n); });
+}
+
+TEST_CASE("CUDA text: an optimizer's ranges, long and short, in packs and not", "[cuda]") {
+  const std::vector<UpdateRange> ranges = {{0, 8, 0.5f, 0.1f},   {8, 5000, 0.25f, 0},
+                                           {5008, 0, 1, 0},      {5008, 301, 0.5f, 0},
+                                           {5309, 40, 1, 0.1f},  {5349, 3, 1, 0},
+                                           {5400, 600, 1, 0.1f}};
+  constexpr int64_t kValues = 6000;
+  const bool is_sgd = GENERATE(false, true);
+  CheckAgainstReference(kForwardError, [&](Backend& backend) {
+    const Values gradient = Normals(kValues, "gradient");
+    Values p = Normals(kValues, "parameters"), m = Normals(kValues, "m"), v(kValues, 1.0f);
+    std::vector<Bf16> rounded(kValues);
+    UpdateArrays arrays = {gradient.data(), p.data(), nullptr, nullptr, rounded.data()};
+    if (is_sgd) {
+      backend.Sgd(0.1f, ranges, arrays);
+    } else {
+      arrays.m = m.data();
+      arrays.v = v.data();
+      backend.AdamW({0.01f, 0.9f, 0.95f, 1e-8f, 3}, ranges, arrays);
+    }
+    for (const UpdateRange& range : ranges) {
+      for (int64_t i = range.offset; i < range.offset + range.size; ++i) {
+        const auto at = static_cast<size_t>(i);
+        CHECK(ToFloat(rounded[at]) == ToFloat(ToBf16(p[at])));
+      }
+    }
+    return operations::Append(operations::Append(p, m), v);
+  });
 }
 
 TEST_CASE("CUDA text: sums, fills and copies", "[cuda]") {
