@@ -184,16 +184,14 @@ bool Fits(GpuDevice& device, const GpuAttention& a) {
 }  // namespace
 
 void PlainForward(GpuDevice& device, const GpuAttention& args) {
-  Launch(device, WarpPerRow(args.sequences * args.context * args.heads), PlainForwardKernel,
-         args, Scale(args));
+  Launch(device, WarpPerRow(args.sequences * args.context * args.heads), PlainForwardKernel, args,
+         Scale(args));
 }
 
 void PlainBackward(GpuDevice& device, const GpuAttention& args, const float* own_dot) {
   const int64_t tokens = args.sequences * args.context;
-  Launch(device, WarpPerRow(tokens * args.heads), PlainQueryKernel, args, Scale(args),
-         own_dot);
-  Launch(device, WarpPerRow(tokens * args.kv_heads), PlainKeyKernel, args, Scale(args),
-         own_dot);
+  Launch(device, WarpPerRow(tokens * args.heads), PlainQueryKernel, args, Scale(args), own_dot);
+  Launch(device, WarpPerRow(tokens * args.kv_heads), PlainKeyKernel, args, Scale(args), own_dot);
 }
 
 void AttentionForward(GpuDevice* device, const GpuAttention* args) {

@@ -318,10 +318,10 @@ void Forward(GpuDevice& device, const GpuAttention& a) {
 template <int kHead, typename T>
 void Backward(GpuDevice& device, const GpuAttention& a, const float* own_dot) {
   constexpr size_t kBytes = sizeof(BackwardShared<kHead>);
-  Launch(device, ShapeFor(a, kTile, a.kv_heads, kBytes), KeyGradientKernel<kHead, T>, a,
-         Scale(a), own_dot);
-  Launch(device, ShapeFor(a, kTile, a.heads, kBytes), QueryGradientKernel<kHead, T>, a,
-         Scale(a), own_dot);
+  Launch(device, ShapeFor(a, kTile, a.kv_heads, kBytes), KeyGradientKernel<kHead, T>, a, Scale(a),
+         own_dot);
+  Launch(device, ShapeFor(a, kTile, a.heads, kBytes), QueryGradientKernel<kHead, T>, a, Scale(a),
+         own_dot);
 }
 
 }  // namespace

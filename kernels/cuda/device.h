@@ -22,7 +22,7 @@ struct GpuDevice {
   int64_t scratch_bytes = 0;
   void* products = nullptr;       // the library's
   GpuStaging* staging = nullptr;  // the platform's: what copies from and to the host pass through
-  GpuText failure = {};           // the first; stays, and is told by every synchronisation from then on
+  GpuText failure = {};  // the first; stays, and is told by every synchronisation from then on
 };
 
 namespace cuda {

@@ -91,8 +91,7 @@ struct AdamWOf : UpdateOf {
       const float g = gradient.of[j] * range.scale;
       m.of[j] = a.beta1 * m.of[j] + a.one_minus_beta1 * g;
       v.of[j] = a.beta2 * v.of[j] + a.one_minus_beta2 * g * g;
-      p.of[j] =
-          range.keep * p.of[j] - a.rate * m.of[j] / (sqrtf(v.of[j]) * a.root + a.epsilon);
+      p.of[j] = range.keep * p.of[j] - a.rate * m.of[j] / (sqrtf(v.of[j]) * a.root + a.epsilon);
     }
     Put(first, at, m);
     Put(second, at, v);

@@ -120,8 +120,7 @@ __global__ void __launch_bounds__(kThreads) BackwardKernel(GpuRmsNormGradient a,
     float dot = 0;
     ForOwn<kPacks>(a.width, [&](int p, int64_t column) {
       const Pack<kHalf> weight = Take<kHalf>(FloatRow(a.weight), column);
-      for (unsigned j = 0; j < kHalf; ++j)
-        dot += weight.of[j] * d_out.of[p].of[j] * x.of[p].of[j];
+      for (unsigned j = 0; j < kHalf; ++j) dot += weight.of[j] * d_out.of[p].of[j] * x.of[p].of[j];
     });
     dot = BlockSum(dot, sums);
     const float inverse = a.inverse_rms[row];
@@ -222,15 +221,15 @@ __global__ void ColumnSumKernel(const float* partial, int64_t rows, int64_t widt
 
 void SumColumns(GpuDevice& device, const float* partial, int64_t rows, int64_t width, bool adds,
                 float* sums) {
-  Launch(device, {dim3{static_cast<unsigned>(CeilDivide(width, kLanes))}, kThreads,
-                  sizeof(SharedSums)},
+  Launch(device,
+         {dim3{static_cast<unsigned>(CeilDivide(width, kLanes))}, kThreads, sizeof(SharedSums)},
          ColumnSumKernel, partial, rows, width, adds, sums);
 }
 
 LaunchShape ChunkShape(int64_t width, const Chunks& chunks) {
-  return {dim3{static_cast<unsigned>(CeilDivide(width, kThreads)),
-               static_cast<unsigned>(chunks.count)},
-          kThreads, 0};
+  return {
+      dim3{static_cast<unsigned>(CeilDivide(width, kThreads)), static_cast<unsigned>(chunks.count)},
+      kThreads, 0};
 }
 
 using Forward = void (*)(GpuRmsNorm);
@@ -274,9 +273,8 @@ void RmsNormForward(GpuDevice* device, const GpuRmsNorm* args) {
 void RmsNormBackward(GpuDevice* device, const GpuRmsNormGradient* args) {
   const int64_t width = args->width, rows = args->rows;
   if (rows == 0) return;
-  const Shape shape =
-      ShapeOfRows(width, {Line(args->x, width), Line(args->weight, width), Line(args->d_x, width),
-                          args->d_out, args->rounded});
+  const Shape shape = ShapeOfRows(width, {Line(args->x, width), Line(args->weight, width),
+                                          Line(args->d_x, width), args->d_out, args->rounded});
   const Chunks chunks(rows);
   const int64_t sums = shape.packs > 0 ? BackwardBlocks(*device, rows, shape) : chunks.count;
   float* partial = Scratch<float>(*device, sums * width);

@@ -42,7 +42,8 @@ struct OwnLogits {
       of = Take<kHalf>(row, At(0));
       return;
     }
-    for (unsigned j = 0; j < kHalf; ++j) of.of[j] = !kPacked && At(j) < end ? row[At(j)] : -INFINITY;
+    for (unsigned j = 0; j < kHalf; ++j)
+      of.of[j] = !kPacked && At(j) < end ? row[At(j)] : -INFINITY;
   }
 };
 
@@ -187,8 +188,8 @@ void EmbeddingForward(GpuDevice* device, const int32_t* host_tokens, int64_t row
   auto* tokens = rows == 0 ? nullptr : Scratch<int32_t>(*device, rows);
   if (tokens == nullptr) return;
   CopyIn(*device, host_tokens, tokens, static_cast<size_t>(rows) * sizeof(int32_t));
-  Launch(*device, {dim3{static_cast<unsigned>(rows)}, kThreads, 0}, GatherKernel, tokens,
-         width, table, out);
+  Launch(*device, {dim3{static_cast<unsigned>(rows)}, kThreads, 0}, GatherKernel, tokens, width,
+         table, out);
 }
 
 void EmbeddingBackward(GpuDevice* device, const GpuScatter* args) {
@@ -201,8 +202,8 @@ void EmbeddingBackward(GpuDevice* device, const GpuScatter* args) {
   CopyIn(*device, args->host_tokens, tokens, bytes(args->distinct));
   CopyIn(*device, args->host_starts, starts, bytes(args->distinct + 1));
   CopyIn(*device, args->host_places, places, bytes(args->rows));
-  Launch(*device, {dim3{static_cast<unsigned>(args->distinct)}, kThreads, 0}, ScatterKernel,
-         tokens, starts, places, args->width, args->d_out, args->d_table);
+  Launch(*device, {dim3{static_cast<unsigned>(args->distinct)}, kThreads, 0}, ScatterKernel, tokens,
+         starts, places, args->width, args->d_out, args->d_table);
 }
 
 }  // namespace skerry::cuda

@@ -168,8 +168,8 @@ GpuDevice* OpenGpu(int32_t index, GpuText* why) {
     error = cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking);
   }
   if (error == cudaSuccess) {
-    error = cudaDeviceGetAttribute(&device->processors, cudaDevAttrMultiProcessorCount,
-                                   device->index);
+    error =
+        cudaDeviceGetAttribute(&device->processors, cudaDevAttrMultiProcessorCount, device->index);
   }
   if (error == cudaSuccess) error = OpenStaging(&device->staging);
   if (error == cudaSuccess) device->products = OpenProducts();

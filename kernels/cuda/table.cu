@@ -7,8 +7,7 @@ namespace {
 void* Allocate(GpuDevice* device, int64_t bytes) {
   void* memory = cuda::TakeMemory(static_cast<size_t>(bytes));
   if (memory != nullptr) {
-    cuda::NoteFailure(*device,
-                      cuda::SetZero(device->stream, memory, static_cast<size_t>(bytes)));
+    cuda::NoteFailure(*device, cuda::SetZero(device->stream, memory, static_cast<size_t>(bytes)));
   }
   return memory;
 }

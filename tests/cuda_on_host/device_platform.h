@@ -105,7 +105,7 @@ struct LaunchShape {
 
 template <typename... Parameters, typename... Arguments>
 const char* Launch(Stream, const LaunchShape& shape, void (*kernel)(Parameters...),
-            const Arguments&... arguments) {
+                   const Arguments&... arguments) {
   // Of every device: CUDA's programming guide, "Compute Capabilities".
   constexpr unsigned kRowsMax = 65535, kColumnsMax = 0x7fffffff;
   constexpr size_t kSharedMax = 99 << 10;  // of the least, compute capability 8.6

@@ -42,9 +42,8 @@ TEST_CASE("CUDA text: embedding gathers, and adds repeated tokens in their order
 
 // Widths off packs, of one to eight packs a thread, and of more than a block holds.
 TEST_CASE("CUDA text: RMSNorm and its gradients", "[cuda]") {
-  const auto [rows, width] =
-      GENERATE(table<int64_t, int64_t>({{1, 1}, {37, 37}, {1, 300}, {150, 300}, {37, 1028},
-                                        {9, 2052}, {5, 4100}, {3, 8196}}));
+  const auto [rows, width] = GENERATE(table<int64_t, int64_t>(
+      {{1, 1}, {37, 37}, {1, 300}, {150, 300}, {37, 1028}, {9, 2052}, {5, 4100}, {3, 8196}}));
   CheckAgainstReference(kForwardError,
                         [&](Backend& backend) { return operations::Norm(backend, rows, width); });
   CheckAgainstReference(kGradientError, [&](Backend& backend) {
@@ -76,7 +75,8 @@ TEST_CASE("CUDA text: cross-entropy and its gradient, in place", "[cuda]") {
 
 TEST_CASE("CUDA text: cross-entropy of parts of a vocabulary", "[cuda]") {
   const int64_t rows = GENERATE(1, 37);
-  const auto sizes = GENERATE(values<std::vector<int64_t>>({{1, 1}, {8, 11}, {1, 300, 37}, {1024, 1032, 4}}));
+  const auto sizes =
+      GENERATE(values<std::vector<int64_t>>({{1, 1}, {8, 11}, {1, 300, 37}, {1024, 1032, 4}}));
   const int64_t vocabulary = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
   const auto want = operations::WholeLosses(*CreateReferenceBackend(), rows, vocabulary);
   const auto gpu = TestGpu();
@@ -117,10 +117,9 @@ TEST_CASE("CUDA text: optimizers", "[cuda]") {
 }
 
 TEST_CASE("CUDA text: an optimizer's ranges, long and short, in packs and not", "[cuda]") {
-  const std::vector<UpdateRange> ranges = {{0, 8, 0.5f, 0.1f},   {8, 5000, 0.25f, 0},
-                                           {5008, 0, 1, 0},      {5008, 301, 0.5f, 0},
-                                           {5309, 40, 1, 0.1f},  {5349, 3, 1, 0},
-                                           {5400, 600, 1, 0.1f}};
+  const std::vector<UpdateRange> ranges = {
+      {0, 8, 0.5f, 0.1f},  {8, 5000, 0.25f, 0}, {5008, 0, 1, 0},     {5008, 301, 0.5f, 0},
+      {5309, 40, 1, 0.1f}, {5349, 3, 1, 0},     {5400, 600, 1, 0.1f}};
   constexpr int64_t kValues = 6000;
   const bool is_sgd = GENERATE(false, true);
   CheckAgainstReference(kForwardError, [&](Backend& backend) {
