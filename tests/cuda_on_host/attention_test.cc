@@ -87,7 +87,8 @@ TEST_CASE("CUDA text: attention on tensor cores errs as rounded inputs do", "[cu
       GENERATE(AttentionShape{2, 1, 2, 1, 64}, AttentionShape{2, 37, 4, 2, 64},
                AttentionShape{1, 64, 2, 2, 64}, AttentionShape{1, 131, 2, 1, 64},
                AttentionShape{1, 97, 4, 1, 128}, AttentionShape{2, 200, 2, 1, 128},
-               AttentionShape{1, 260, 2, 2, 64});
+               AttentionShape{1, 260, 2, 2, 64}, AttentionShape{1, 300, 6, 2, 64},
+               AttentionShape{1, 300, 4, 2, 128});
   INFO(shape.sequences << " x " << shape.context << ", heads " << shape.heads << "/"
                        << shape.kv_heads << " of " << shape.head_size);
   const auto reference = CreateReferenceBackend(), gpu = TestGpu();
