@@ -144,20 +144,21 @@ __device__ __forceinline__ void BeginKeys(const GpuAttention& a, const Place& at
 
 // What a warp adds to the gradient of its queries by kStreamed keys, which are `behind` rows
 // further on than its first query.
-template <int kHead>
-__device__ __forceinline__ void AddToQueries(BackwardShared<kHead, kQueries>& shared,
+template <int kHead, int kOwnParts>
+__device__ __forceinline__ void AddToQueries(BackwardShared<kHead, kWarps * kOwnParts * 16>& shared,
                                              Streamed<kHead>& keys, int behind, float scale,
-                                             const float (&lse2)[kParts][2],
-                                             const float (&dot)[kParts][2],
-                                             float (&d_q)[kParts][kHead / 8][4]) {
-  constexpr int kGroups = kStreamed / 8, kRows = 16 * kParts;
+                                             const float (&lse2)[kOwnParts][2],
+                                             const float (&dot)[kOwnParts][2],
+                                             float (&d_q)[kOwnParts][kHead / 8][4]) {
+  constexpr int kGroups = kStreamed / 8, kRows = 16 * kOwnParts;
   if (behind >= kRows) return;  // no query of this warp sees them
-  Scores<kParts> scores;
-  MultiplyTransposed<kParts, kGroups, kHead>(scores.p, shared.own[0], Warp() * kRows, keys.rows[0]);
-  MultiplyTransposed<kParts, kGroups, kHead>(scores.d_p, shared.own[1], Warp() * kRows,
-                                             keys.rows[1]);
+  Scores<kOwnParts> scores;
+  MultiplyTransposed<kOwnParts, kGroups, kHead>(scores.p, shared.own[0], Warp() * kRows,
+                                                keys.rows[0]);
+  MultiplyTransposed<kOwnParts, kGroups, kHead>(scores.d_p, shared.own[1], Warp() * kRows,
+                                                keys.rows[1]);
 #pragma unroll
-  for (int part = 0; part < kParts; ++part) {
+  for (int part = 0; part < kOwnParts; ++part) {
 #pragma unroll
     for (int i = 0; i < 4 * kGroups; ++i)
       scores.Differentiate(part, i, scale, lse2[part][i % 4 / 2], dot[part][i % 4 / 2]);
@@ -165,31 +166,32 @@ __device__ __forceinline__ void AddToQueries(BackwardShared<kHead, kQueries>& sh
   if (behind > 1 - kStreamed) {
     scores.Hide([&](int query, int key) { return key + behind > query; });
   }
-  MultiplyByTile<kParts, kGroups, kHead>(d_q, scores.d_p, keys.rows[0]);
+  MultiplyByTile<kOwnParts, kGroups, kHead>(d_q, scores.d_p, keys.rows[0]);
 }
 
 // Queries: a block sees the keys up to its last one, 32 at a time.
-template <int kHead, typename T>
+template <int kHead, int kOwnParts, typename T>
 __global__ void __launch_bounds__(kAttentionThreads)
     QueryGradientKernel(GpuAttention a, float scale, const float* own_dot) {
-  auto& shared = Shared<BackwardShared<kHead, kQueries>>();
+  constexpr int kOwn = kWarps * kOwnParts * 16;
+  auto& shared = Shared<BackwardShared<kHead, kOwn>>();
   const Place at = PlaceOf(a, static_cast<int>(blockIdx.y));
-  const int q0 = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kQueries;
-  const int warp_row = Warp() * kParts * 16;
-  BeginTile<kQueries, kHead, T>(shared.own[0], a.q, at.first + q0, at.context - q0, at.query);
-  BeginTile<kQueries, kHead, T>(shared.own[1], a.d_out, at.first + q0, at.context - q0, at.query);
+  const int q0 = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kOwn;
+  const int warp_row = Warp() * kOwnParts * 16;
+  BeginTile<kOwn, kHead, T>(shared.own[0], a.q, at.first + q0, at.context - q0, at.query);
+  BeginTile<kOwn, kHead, T>(shared.own[1], a.d_out, at.first + q0, at.context - q0, at.query);
   BeginKeys<kHead, T>(a, at, 0, shared.streamed[0]);
   const int row0 = q0 + warp_row;
-  float lse2[kParts][2], dot[kParts][2];
+  float lse2[kOwnParts][2], dot[kOwnParts][2];
 #pragma unroll
-  for (int i = 0; i < 2 * kParts; ++i) {
+  for (int i = 0; i < 2 * kOwnParts; ++i) {
     const int row = row0 + 16 * (i / 2) + RowOfSum(i % 2 * 2);
     const int64_t index = (at.first + row) * a.heads + at.head;
     lse2[i / 2][i % 2] = row < at.context ? a.log_sum_exp[index] * kLog2E : INFINITY;
     dot[i / 2][i % 2] = row < at.context ? own_dot[index] : 0;
   }
-  float d_q[kParts][kHead / 8][4] = {};
-  const int end = q0 + kQueries < at.context ? q0 + kQueries : at.context;
+  float d_q[kOwnParts][kHead / 8][4] = {};
+  const int end = q0 + kOwn < at.context ? q0 + kOwn : at.context;
   int turn = 0;
   for (int k0 = 0; k0 < end; k0 += kStreamed, turn ^= 1) {
     WaitForCopies<0>();
@@ -197,25 +199,43 @@ __global__ void __launch_bounds__(kAttentionThreads)
     if (k0 + kStreamed < end) {
       BeginKeys<kHead, T>(a, at, k0 + kStreamed, shared.streamed[turn ^ 1]);
     }
-    AddToQueries<kHead>(shared, shared.streamed[turn], k0 - q0 - warp_row, scale, lse2, dot, d_q);
+    AddToQueries<kHead, kOwnParts>(shared, shared.streamed[turn], k0 - q0 - warp_row, scale, lse2,
+                                   dot, d_q);
   }
   const float scaled[2] = {scale * kLn2, scale * kLn2};
 #pragma unroll
-  for (int part = 0; part < kParts; ++part) {
+  for (int part = 0; part < kOwnParts; ++part) {
     const int row = row0 + 16 * part;
     StoreRows<kHead, T>(d_q[part], scaled, a.d_q, at.first + row, at.context - row, at.query);
   }
 }
 
+template <int kHead, int kOwnParts>
+constexpr size_t kSharedBytes = sizeof(BackwardShared<kHead, kWarps * kOwnParts * 16>);
+
+// 32 queries a warp where a multiprocessor then still holds two blocks, or held but one with 16
+// too; of 128 values that leaves out the A100.
+template <int kHead>
+bool TakesTwoParts(const GpuDevice& device) {
+  constexpr size_t kReserved = 1 << 10;  // of each block, by the system
+  const auto held = static_cast<size_t>(device.shared_bytes);
+  return held >= 2 * (kSharedBytes<kHead, 2> + kReserved) ||
+         held < 2 * (kSharedBytes<kHead, 1> + kReserved);
+}
+
 template <int kHead, typename T>
 void Backward(GpuDevice& device, const GpuAttention& a, const float* own_dot) {
-  constexpr int kOwnKeys = kWarps * kKeyParts<kHead> * 16;
-  constexpr size_t kOfKeys = sizeof(BackwardShared<kHead, kOwnKeys>);
-  constexpr size_t kOfQueries = sizeof(BackwardShared<kHead, kQueries>);
-  Launch(device, ShapeFor(a, kOwnKeys, a.kv_heads, kOfKeys), KeyGradientKernel<kHead, T>, a,
-         Scale(a), own_dot);
-  Launch(device, ShapeFor(a, kQueries, a.heads, kOfQueries), QueryGradientKernel<kHead, T>, a,
-         Scale(a), own_dot);
+  constexpr int kPart = kWarps * 16;
+  const auto of_keys =
+      ShapeFor(a, kPart * kKeyParts<kHead>, a.kv_heads, kSharedBytes<kHead, kKeyParts<kHead>>);
+  Launch(device, of_keys, KeyGradientKernel<kHead, T>, a, Scale(a), own_dot);
+  if (TakesTwoParts<kHead>(device)) {
+    Launch(device, ShapeFor(a, 2 * kPart, a.heads, kSharedBytes<kHead, 2>),
+           QueryGradientKernel<kHead, 2, T>, a, Scale(a), own_dot);
+  } else {
+    Launch(device, ShapeFor(a, kPart, a.heads, kSharedBytes<kHead, 1>),
+           QueryGradientKernel<kHead, 1, T>, a, Scale(a), own_dot);
+  }
 }
 
 }  // namespace

@@ -13,8 +13,9 @@ struct GpuStaging;
 
 // Made and ended by OpenGpu and CloseGpu, of which the platform has the bodies.
 struct GpuDevice {
-  int32_t index = 0;       // the runtime's
-  int32_t processors = 1;  // multiprocessors
+  int32_t index = 0;                 // the runtime's
+  int32_t processors = 1;            // multiprocessors
+  int32_t shared_bytes = 100 << 10;  // of shared memory that each of them has
   cuda::Stream stream = {};
   // For what one operation keeps between its kernels; grows when an operation needs more, which is
   // in the first step with a shape.

@@ -171,6 +171,10 @@ GpuDevice* OpenGpu(int32_t index, GpuText* why) {
     error =
         cudaDeviceGetAttribute(&device->processors, cudaDevAttrMultiProcessorCount, device->index);
   }
+  if (error == cudaSuccess) {
+    error = cudaDeviceGetAttribute(&device->shared_bytes,
+                                   cudaDevAttrMaxSharedMemoryPerMultiprocessor, device->index);
+  }
   if (error == cudaSuccess) error = OpenStaging(&device->staging);
   if (error == cudaSuccess) device->products = OpenProducts();
   if (device->products != nullptr) return device;

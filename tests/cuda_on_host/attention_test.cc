@@ -120,6 +120,20 @@ TEST_CASE("CUDA text: attention on tensor cores errs as rounded inputs do", "[cu
   }
 }
 
+TEST_CASE("CUDA text: attention's gradients do not depend on how much shared memory there is",
+          "[cuda]") {
+  const AttentionShape shape =
+      GENERATE(AttentionShape{1, 170, 2, 1, 64}, AttentionShape{1, 170, 2, 1, 128});
+  AttentionCase first(shape);
+  first.Forward(*TestGpu());
+  const auto gradients = first.Backward(*TestGpu());
+  for (const char* kib : {"164", "228"}) {  // of an A100, and of an H200; else 100
+    setenv("SKERRY_FIBER_GPU_SHARED", kib, 1);
+    CHECK(first.Backward(*TestGpu()) == gradients);
+    unsetenv("SKERRY_FIBER_GPU_SHARED");
+  }
+}
+
 TEST_CASE("CUDA text: a token does not see what comes after it", "[cuda]") {
   const AttentionShape shape = {2, 70, 2, 1, GENERATE(64, 20)};
   constexpr size_t kChanged = 40;  // position in the first sequence
