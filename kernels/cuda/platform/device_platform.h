@@ -29,12 +29,18 @@ inline const char* Refusal(cudaError_t answer) {
 template <typename... Parameters, typename... Arguments>
 const char* Launch(Stream stream, const LaunchShape& shape, void (*kernel)(Parameters...),
                    const Arguments&... arguments) {
-  constexpr size_t kSharedByDefault = 48 << 10;
+  // Both of the current device; to say them again costs less than to remember where they were said.
+  constexpr size_t kSharedByDefault = 48 << 10, kMuchShared = 24 << 10;
   if (shape.shared_bytes > kSharedByDefault) {
-    // Of the current device; to say it again costs less than to remember of which it was said.
-    const cudaError_t allowed = cudaFuncSetAttribute(
-        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shape.shared_bytes));
+    const cudaError_t allowed =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(shape.shared_bytes));
     if (allowed != cudaSuccess) return Refusal(allowed);
+  }
+  if (shape.shared_bytes > kMuchShared) {
+    // A hint: what these read twice they copy, and need no cache for it.
+    cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                         cudaSharedmemCarveoutMaxShared);
   }
   cudaLaunchConfig_t config = {};
   config.gridDim = shape.grid;
