@@ -32,9 +32,8 @@ const char* Launch(Stream stream, const LaunchShape& shape, void (*kernel)(Param
   // Both of the current device; to say them again costs less than to remember where they were said.
   constexpr size_t kSharedByDefault = 48 << 10, kMuchShared = 24 << 10;
   if (shape.shared_bytes > kSharedByDefault) {
-    const cudaError_t allowed =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(shape.shared_bytes));
+    const cudaError_t allowed = cudaFuncSetAttribute(
+        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shape.shared_bytes));
     if (allowed != cudaSuccess) return Refusal(allowed);
   }
   if (shape.shared_bytes > kMuchShared) {
