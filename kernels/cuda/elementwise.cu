@@ -140,6 +140,13 @@ __global__ void SquaresOfRangeKernel(const double* partial, int64_t count, doubl
   if (threadIdx.x == 0) squares[blockIdx.x] = sum;
 }
 
+// A division and an exponential as the C library has them are some thirty instructions, with which
+// a large device's memory would wait for its multiprocessors.
+__device__ __forceinline__ float Sigmoid(float x) {
+  constexpr float kLog2E = 1.4426950408889634f;
+  return Reciprocal(1 + ExpTwo(-kLog2E * x));
+}
+
 struct SwigluOf {
   GpuSwiglu a;
   template <unsigned kWidth>
@@ -148,7 +155,7 @@ struct SwigluOf {
     Pack<kWidth> value = Take<kWidth>(gates, column);
     const Pack<kWidth> up = Take<kWidth>(gates, column + a.ffn);
     for (unsigned j = 0; j < kWidth; ++j)
-      value.of[j] = value.of[j] / (1 + expf(-value.of[j])) * up.of[j];
+      value.of[j] = value.of[j] * Sigmoid(value.of[j]) * up.of[j];
     Put(RowAt(a.out, row), column, value);
   }
 };
@@ -164,7 +171,7 @@ struct SwigluGradientOf {
     Pack<kWidth> d_gates, d_ups;
     for (unsigned j = 0; j < kWidth; ++j) {
       const float gate = gates_of.of[j], up = ups.of[j], d = d_outs.of[j];
-      const float sigmoid = 1 / (1 + expf(-gate));
+      const float sigmoid = Sigmoid(gate);
       d_gates.of[j] = d * up * sigmoid * (1 + gate * (1 - sigmoid));
       d_ups.of[j] = d * gate * sigmoid;
     }

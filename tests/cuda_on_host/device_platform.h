@@ -151,6 +151,9 @@ void WaitForCopies() {
 inline float ExpTwo(float x) {
   return std::exp2(x);
 }
+inline float Reciprocal(float x) {
+  return 1 / x;
+}
 
 inline uint32_t RoundBf16(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);

@@ -89,6 +89,13 @@ __device__ __forceinline__ float ExpTwo(float x) {
   return result;
 }
 
+// 1 / x to one unit in the last place; 0 for what a float can only hold as a subnormal.
+__device__ __forceinline__ float Reciprocal(float x) {
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
 // Two floats rounded to nearest even, `low` in the low half.
 __device__ __forceinline__ uint32_t PackBf16(float low, float high) {
   uint32_t packed;
