@@ -139,7 +139,7 @@ class Backend {
 
   // y [T, n] += bias [n] in every row.
   virtual void AddBias(const float* bias, Tensor y) = 0;
-  // d_bias [n] = Σ over rows of d_y [T, n], in order.
+  // d_bias [n] = Σ over rows of d_y [T, n], in a fixed order.
   virtual void BiasBackward(ConstTensor d_y, float* d_bias) = 0;
 
   // Causal attention per sequence. q, out [T, h·e]; k, v [T, g·e]; log_sum_exp [T, h] is kept for

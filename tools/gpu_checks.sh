@@ -27,12 +27,15 @@ step() {
 
 step doctor '0 1' "$bin/skerry-node" doctor
 step tests 0 "$bin/test_gpu"
+# Again with launches that do not block.
+step queued 0 env CUDA_LAUNCH_BLOCKING=0 "$bin/test_gpu" 'CUDA device*'
 step operations 0 "$bin/skerry-node" bench --device cuda
 step bench 0 "$bin/bench_gpu" --json "$out/bench.json" ${python:+--torch "$python"}
 if command -v compute-sanitizer >/dev/null; then
   # 1 is what the program itself ends with: of tiny sizes goals are missed.
   step memcheck '0 1' compute-sanitizer --tool memcheck --error-exitcode 9 "$bin/bench_gpu" --sizes tiny
   step racecheck 0 compute-sanitizer --tool racecheck --error-exitcode 9 "$bin/test_gpu"
+  step synccheck 0 compute-sanitizer --tool synccheck --error-exitcode 9 "$bin/test_gpu"
 else
   printf '▸ compute-sanitizer is not on PATH: no memcheck, no racecheck\n'
 fi

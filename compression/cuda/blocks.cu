@@ -128,16 +128,16 @@ void EncodeBlocks(GpuDevice& device, DeltaCodec codec, const GpuDelta& d, uint8_
                        0};
   uint8_t* second = symbols + SymbolPartBegin(codec, 1, d.n);
   if (codec == DeltaCodec::kNone) {
-    Launch(device.stream, shape, PlainKernel, d, reinterpret_cast<float*>(symbols), voided);
+    Launch(device, shape, PlainKernel, d, reinterpret_cast<float*>(symbols), voided);
   } else if (codec == DeltaCodec::kBf16) {
-    Launch(device.stream, shape, Bf16Kernel, d, reinterpret_cast<uint16_t*>(symbols), voided);
+    Launch(device, shape, Bf16Kernel, d, reinterpret_cast<uint16_t*>(symbols), voided);
   } else if (codec == DeltaCodec::kInt8) {
-    Launch(device.stream, shape, Int8Kernel, d, symbols, second, voided);
+    Launch(device, shape, Int8Kernel, d, symbols, second, voided);
   } else if (codec == DeltaCodec::kInt4) {
     shape.shared_bytes = sizeof(Int4Shared);
-    Launch(device.stream, shape, Int4Kernel, d, symbols, second, voided);
+    Launch(device, shape, Int4Kernel, d, symbols, second, voided);
   } else {
-    Launch(device.stream, shape, SignKernel, d, symbols, second, voided);
+    Launch(device, shape, SignKernel, d, symbols, second, voided);
   }
 }
 

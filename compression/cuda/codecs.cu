@@ -140,8 +140,8 @@ void Accumulate(GpuDevice* device, int32_t number, int64_t n, const uint8_t* sym
   if (n == 0) return;
   if (codec == DeltaCodec::kTopK) return AccumulateTopK(*device, n, symbols, weight, sum);
   WithCode(codec, n, symbols, [&](const auto& code) {
-    Launch(device->stream, ShapeFor(n), AccumulateKernel<std::decay_t<decltype(code)>>, code, n,
-           weight, sum);
+    Launch(*device, ShapeFor(n), AccumulateKernel<std::decay_t<decltype(code)>>, code, n, weight,
+           sum);
   });
 }
 
@@ -151,8 +151,7 @@ void Decode(GpuDevice* device, int32_t number, int64_t n, const uint8_t* symbols
   if (n == 0) return;
   if (codec == DeltaCodec::kTopK) return DecodeTopK(*device, n, symbols, values);
   WithCode(codec, n, symbols, [&](const auto& code) {
-    Launch(device->stream, ShapeFor(n), DecodeKernel<std::decay_t<decltype(code)>>, code, n,
-           values);
+    Launch(*device, ShapeFor(n), DecodeKernel<std::decay_t<decltype(code)>>, code, n, values);
   });
 }
 

@@ -65,7 +65,7 @@ __global__ void TernaryKernel(GpuDelta d, uint32_t* nonzero, uint32_t* minus, ui
 void EncodeTernary(GpuDevice& device, const GpuDelta& d, uint8_t* symbols, uint32_t* voided) {
   const auto blocks = static_cast<unsigned>(CeilDivide(SymbolBlocks(d.n), kWarps));
   const auto part = [&](int i) { return symbols + SymbolPartBegin(DeltaCodec::kTernary, i, d.n); };
-  Launch(device.stream, {dim3{blocks}, kThreads, 0}, TernaryKernel, d,
+  Launch(device, {dim3{blocks}, kThreads, 0}, TernaryKernel, d,
          reinterpret_cast<uint32_t*>(part(0)), reinterpret_cast<uint32_t*>(part(1)), part(2),
          voided);
 }

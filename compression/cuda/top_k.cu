@@ -194,19 +194,19 @@ unsigned TilesOf(int64_t n) {
 }  // namespace
 
 void EncodeTopK(GpuDevice& device, const GpuDelta& d, uint8_t* symbols, uint32_t* voided) {
-  Launch(device.stream, {dim3{TilesOf(d.n)}, kThreads, sizeof(TopKShared)}, TopKKernel, d,
+  Launch(device, {dim3{TilesOf(d.n)}, kThreads, sizeof(TopKShared)}, TopKKernel, d,
          reinterpret_cast<TileSelection*>(symbols), voided);
 }
 
 void AccumulateTopK(GpuDevice& device, int64_t n, const uint8_t* symbols, int64_t weight,
                     int64_t* sum) {
-  Launch(device.stream, {dim3{TilesOf(n)}, static_cast<unsigned>(kTopKMax), 0}, AccumulateKernel,
+  Launch(device, {dim3{TilesOf(n)}, static_cast<unsigned>(kTopKMax), 0}, AccumulateKernel,
          reinterpret_cast<const TileSelection*>(symbols), n, weight, sum);
 }
 
 void DecodeTopK(GpuDevice& device, int64_t n, const uint8_t* symbols, float* values) {
-  SetZero(device.stream, values, static_cast<size_t>(n) * sizeof(float));
-  Launch(device.stream, {dim3{TilesOf(n)}, static_cast<unsigned>(kTopKMax), 0}, DecodeKernel,
+  NoteFailure(device, SetZero(device.stream, values, static_cast<size_t>(n) * sizeof(float)));
+  Launch(device, {dim3{TilesOf(n)}, static_cast<unsigned>(kTopKMax), 0}, DecodeKernel,
          reinterpret_cast<const TileSelection*>(symbols), n, values);
 }
 

@@ -184,16 +184,14 @@ bool Fits(GpuDevice& device, const GpuAttention& a) {
 }  // namespace
 
 void PlainForward(GpuDevice& device, const GpuAttention& args) {
-  Launch(device.stream, WarpPerRow(args.sequences * args.context * args.heads), PlainForwardKernel,
-         args, Scale(args));
+  Launch(device, WarpPerRow(args.sequences * args.context * args.heads), PlainForwardKernel, args,
+         Scale(args));
 }
 
 void PlainBackward(GpuDevice& device, const GpuAttention& args, const float* own_dot) {
   const int64_t tokens = args.sequences * args.context;
-  Launch(device.stream, WarpPerRow(tokens * args.heads), PlainQueryKernel, args, Scale(args),
-         own_dot);
-  Launch(device.stream, WarpPerRow(tokens * args.kv_heads), PlainKeyKernel, args, Scale(args),
-         own_dot);
+  Launch(device, WarpPerRow(tokens * args.heads), PlainQueryKernel, args, Scale(args), own_dot);
+  Launch(device, WarpPerRow(tokens * args.kv_heads), PlainKeyKernel, args, Scale(args), own_dot);
 }
 
 void AttentionForward(GpuDevice* device, const GpuAttention* args) {
@@ -207,7 +205,7 @@ void AttentionBackward(GpuDevice* device, const GpuAttention* args) {
   const int64_t rows = args->sequences * args->context * args->heads;
   float* own_dot = Scratch<float>(*device, rows);
   if (own_dot == nullptr) return;
-  Launch(device->stream, WarpPerRow(rows), OwnDotKernel, *args, own_dot);
+  Launch(*device, WarpPerRow(rows), OwnDotKernel, *args, own_dot);
   if (ForTensorCores(*args)) return TensorBackward(*device, *args, own_dot);
   PlainBackward(*device, *args, own_dot);
 }

@@ -5,11 +5,49 @@
 // the eight rows of an ldmatrix fall on different banks.
 #pragma once
 
+#include <cmath>
+
 #include "kernels/cuda/device.h"
 
 namespace skerry::cuda {
 
 inline constexpr unsigned kAttentionThreads = 128;
+inline constexpr int kWarps = kAttentionThreads / kLanes;
+inline constexpr int kParts = 2;                       // of 16 queries that a warp owns
+inline constexpr int kQueries = kWarps * kParts * 16;  // that a block owns
+inline constexpr float kLog2E = 1.4426950408889634f;
+inline constexpr float kLn2 = 0.6931471805599453f;
+
+__device__ __forceinline__ int Warp() {
+  return static_cast<int>(threadIdx.x / kLanes);
+}
+
+// Where a block's rows are: its sequence's first token and their number, columns of its heads.
+// Short, as what a thread keeps for a whole pass is registers.
+struct Place {
+  int64_t first;
+  int context;
+  int head;
+  int query, key;
+};
+
+__device__ __forceinline__ Place PlaceOf(const GpuAttention& a, int head) {
+  const int head_size = static_cast<int>(a.head_size);
+  const int of_kv_head = static_cast<int>(a.heads / a.kv_heads);
+  return {static_cast<int64_t>(blockIdx.z) * a.context, static_cast<int>(a.context), head,
+          head * head_size, head / of_kv_head * head_size};
+}
+
+inline LaunchShape ShapeFor(const GpuAttention& a, int rows, int64_t heads, size_t shared_bytes) {
+  return {dim3{static_cast<unsigned>(CeilDivide(a.context, rows)), static_cast<unsigned>(heads),
+               static_cast<unsigned>(a.sequences)},
+          kAttentionThreads, shared_bytes};
+}
+
+// 1/√e, for powers of two.
+inline float Scale(const GpuAttention& a) {
+  return kLog2E / std::sqrt(static_cast<float>(a.head_size));
+}
 
 template <int kHead>
 __device__ __forceinline__ uint16_t* ChunkAt(uint16_t* tile, int row, int chunk) {
@@ -32,18 +70,18 @@ __device__ __forceinline__ void BeginChunk(uint16_t* chunk, const uint16_t* from
   CopyAsync16(chunk, from, there);
 }
 
-// Rows [first, first + kRows) of a tensor's columns from `column` on, of type T, as bf16; zeros
-// where they are not below `end`. All threads of the block take part; the tile is there when each
+// Rows [first, first + kRows) of a tensor's columns from `column` on, of type T, as bf16; zeros for
+// all but the first `rows` of them. All threads of the block take part; the tile is there when each
 // has waited for its copies and met the others.
 template <int kRows, int kHead, typename T>
 __device__ __forceinline__ void BeginTile(uint16_t* tile, const GpuTensor& from, int64_t first,
-                                          int64_t end, int64_t column) {
+                                          int rows, int column) {
   constexpr int kChunks = kHead / 8;
   const auto* values = static_cast<const T*>(from.values) + first * from.step + column;
   for (int i = static_cast<int>(threadIdx.x); i < kRows * kChunks;
        i += static_cast<int>(kAttentionThreads)) {
     const int row = i / kChunks, chunk = i % kChunks;
-    const bool there = first + row < end;
+    const bool there = row < rows;
     const T* at = there ? values + row * from.step + chunk * 8 : static_cast<const T*>(from.values);
     BeginChunk(ChunkAt<kHead>(tile, row, chunk), at, there);
   }
@@ -140,16 +178,16 @@ __device__ __forceinline__ void StorePair(uint16_t* to, float low, float high) {
   *reinterpret_cast<uint32_t*>(to) = PackBf16(low, high);
 }
 
-// A warp's sums [16, e] times `factor` to rows from `first` on, as far as they are below `end`.
+// A warp's sums [16, e] times `factor` to rows from `first` on, of which there are so many.
 template <int kHead, typename T>
 __device__ __forceinline__ void StoreRows(const float (&sums)[kHead / 8][4],
                                           const float (&factor)[2], const GpuTensor& to,
-                                          int64_t first, int64_t end, int64_t column) {
+                                          int64_t first, int rows, int column) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int64_t row = first + RowOfSum(2 * half);
-    if (row >= end) continue;
-    T* values = static_cast<T*>(to.values) + row * to.step + column + ColumnOfSum(0);
+    const int row = RowOfSum(2 * half);
+    if (row >= rows) continue;
+    T* values = static_cast<T*>(to.values) + (first + row) * to.step + column + ColumnOfSum(0);
 #pragma unroll
     for (int group = 0; group < kHead / 8; ++group) {
       StorePair(values + 8 * group, sums[group][2 * half] * factor[half],

@@ -13,7 +13,9 @@ struct GpuStaging;
 
 // Made and ended by OpenGpu and CloseGpu, of which the platform has the bodies.
 struct GpuDevice {
-  int32_t index = 0;  // the runtime's
+  int32_t index = 0;                 // the runtime's
+  int32_t processors = 1;            // multiprocessors
+  int32_t shared_bytes = 100 << 10;  // of shared memory that each of them has
   cuda::Stream stream = {};
   // For what one operation keeps between its kernels; grows when an operation needs more, which is
   // in the first step with a shape.
@@ -21,7 +23,7 @@ struct GpuDevice {
   int64_t scratch_bytes = 0;
   void* products = nullptr;       // the library's
   GpuStaging* staging = nullptr;  // the platform's: what copies from and to the host pass through
-  GpuText failure = {};  // the first that is not the runtime's; told by the next synchronisation
+  GpuText failure = {};  // the first; stays, and is told by every synchronisation from then on
 };
 
 namespace cuda {
@@ -33,11 +35,19 @@ inline int64_t CeilDivide(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
+// Null: there is none.
 inline void NoteFailure(GpuDevice& device, const char* words) {
   char* text = device.failure.text;
-  if (text[0] != '\0') return;
+  if (words == nullptr || text[0] != '\0') return;
   for (size_t i = 0; words[i] != '\0' && i + 1 < sizeof(device.failure.text); ++i)
     text[i] = words[i];
+}
+
+// On the device's stream; what the platform refuses is noted.
+template <typename... Parameters, typename... Arguments>
+void Launch(GpuDevice& device, const LaunchShape& shape, void (*kernel)(Parameters...),
+            const Arguments&... arguments) {
+  NoteFailure(device, Launch(device.stream, shape, kernel, arguments...));
 }
 
 // The device's scratch with room for so many bytes; null, and noted, when there is no memory.

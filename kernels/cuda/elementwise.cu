@@ -1,6 +1,6 @@
 // What touches every value once: sums, fills, optimizers, SwiGLU, rotation. Bound by memory.
+#include <algorithm>
 #include <cmath>
-#include <initializer_list>
 #include <vector>
 
 #include "kernels/cuda/every_value.h"
@@ -54,43 +54,97 @@ struct CastOf {
   }
 };
 
-// blockIdx.y is the range.
-__global__ void AdamWKernel(GpuUpdate a, const GpuRange* ranges) {
+// Calls operation.At<kWidth>(range, place) for a range's values, in packs of kHalf where it begins
+// and ends with one. blockIdx.y is the range.
+template <typename Operation>
+__global__ void EveryRangeKernel(Operation operation, const GpuRange* ranges) {
   const GpuRange range = ranges[blockIdx.y];
-  for (int64_t i = FirstOfThread(); i < range.size; i += ThreadsOfGrid()) {
-    const int64_t at = range.offset + i;
-    const float g = a.gradient[at] * range.scale;
-    const float m = a.beta1 * a.m[at] + a.one_minus_beta1 * g;
-    const float v = a.beta2 * a.v[at] + a.one_minus_beta2 * g * g;
-    const float p = range.keep * a.parameters[at] - a.rate * m / (sqrtf(v) * a.root + a.epsilon);
-    a.m[at] = m;
-    a.v[at] = v;
-    a.parameters[at] = p;
-    if (a.rounded != nullptr) a.rounded[at] = static_cast<uint16_t>(PackBf16(p, 0));
+  if (operation.packed && range.offset % kHalf == 0 && range.size % kHalf == 0) {
+    for (int64_t i = kHalf * FirstOfThread(); i < range.size; i += kHalf * ThreadsOfGrid())
+      operation.template At<kHalf>(range, range.offset + i);
+  } else {
+    for (int64_t i = FirstOfThread(); i < range.size; i += ThreadsOfGrid())
+      operation.template At<1>(range, range.offset + i);
   }
 }
 
-__global__ void SgdKernel(GpuUpdate a, const GpuRange* ranges) {
-  const GpuRange range = ranges[blockIdx.y];
-  for (int64_t i = FirstOfThread(); i < range.size; i += ThreadsOfGrid()) {
-    const int64_t at = range.offset + i;
-    const float p = a.parameters[at] - a.rate * range.scale * a.gradient[at];
-    a.parameters[at] = p;
-    if (a.rounded != nullptr) a.rounded[at] = static_cast<uint16_t>(PackBf16(p, 0));
+struct UpdateOf {
+  GpuUpdate a;
+  bool packed;
+
+  __device__ Row Parameters() const { return {a.parameters, false}; }
+  template <unsigned kWidth>
+  __device__ void PutParameters(int64_t at, const Pack<kWidth>& p) const {
+    Put(Parameters(), at, p);
+    if (a.rounded != nullptr) Put({a.rounded, true}, at, p);
   }
-}
+};
+
+struct AdamWOf : UpdateOf {
+  template <unsigned kWidth>
+  __device__ void At(const GpuRange& range, int64_t at) const {
+    const Row first = {a.m, false}, second = {a.v, false};
+    const auto gradient = Take<kWidth>({const_cast<float*>(a.gradient), false}, at);
+    Pack<kWidth> m = Take<kWidth>(first, at), v = Take<kWidth>(second, at);
+    Pack<kWidth> p = Take<kWidth>(Parameters(), at);
+    for (unsigned j = 0; j < kWidth; ++j) {
+      const float g = gradient.of[j] * range.scale;
+      m.of[j] = a.beta1 * m.of[j] + a.one_minus_beta1 * g;
+      v.of[j] = a.beta2 * v.of[j] + a.one_minus_beta2 * g * g;
+      p.of[j] = range.keep * p.of[j] - a.rate * m.of[j] / (sqrtf(v.of[j]) * a.root + a.epsilon);
+    }
+    Put(first, at, m);
+    Put(second, at, v);
+    PutParameters(at, p);
+  }
+};
+
+struct SgdOf : UpdateOf {
+  template <unsigned kWidth>
+  __device__ void At(const GpuRange& range, int64_t at) const {
+    const auto gradient = Take<kWidth>({const_cast<float*>(a.gradient), false}, at);
+    Pack<kWidth> p = Take<kWidth>(Parameters(), at);
+    for (unsigned j = 0; j < kWidth; ++j) p.of[j] -= a.rate * range.scale * gradient.of[j];
+    PutParameters(at, p);
+  }
+};
 
 // partial [ranges, blocks], in float64: a sum of squares of a whole model loses digits in float32.
-__global__ void SquaresKernel(const float* x, const GpuRange* ranges, double* partial) {
+__global__ void SquaresKernel(const float* x, bool packed, const GpuRange* ranges,
+                              double* partial) {
   auto& sums = Shared<BlockSums<double>>();
   const GpuRange range = ranges[blockIdx.y];
+  const Row values = {const_cast<float*>(x + range.offset), false};
   double sum = 0;
-  for (int64_t i = FirstOfThread(); i < range.size; i += ThreadsOfGrid()) {
-    const double value = x[range.offset + i];
-    sum += value * value;
+  if (packed && range.offset % kHalf == 0 && range.size % kHalf == 0) {
+    for (int64_t i = kHalf * FirstOfThread(); i < range.size; i += kHalf * ThreadsOfGrid()) {
+      const Pack<kHalf> pack = Take<kHalf>(values, i);
+      for (const float value : pack.of) sum += static_cast<double>(value) * value;
+    }
+  } else {
+    for (int64_t i = FirstOfThread(); i < range.size; i += ThreadsOfGrid()) {
+      const double value = values[i];
+      sum += value * value;
+    }
   }
   sum = BlockSum(sum, sums);
   if (threadIdx.x == 0) partial[blockIdx.y * gridDim.x + blockIdx.x] = sum;
+}
+
+// A block to a range: Σ of its partial sums.
+__global__ void SquaresOfRangeKernel(const double* partial, int64_t count, double* squares) {
+  auto& sums = Shared<BlockSums<double>>();
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < count; i += blockDim.x) sum += partial[blockIdx.x * count + i];
+  sum = BlockSum(sum, sums);
+  if (threadIdx.x == 0) squares[blockIdx.x] = sum;
+}
+
+// A division and an exponential as the C library has them are some thirty instructions, with which
+// a large device's memory would wait for its multiprocessors.
+__device__ __forceinline__ float Sigmoid(float x) {
+  constexpr float kLog2E = 1.4426950408889634f;
+  return Reciprocal(1 + ExpTwo(-kLog2E * x));
 }
 
 struct SwigluOf {
@@ -101,7 +155,7 @@ struct SwigluOf {
     Pack<kWidth> value = Take<kWidth>(gates, column);
     const Pack<kWidth> up = Take<kWidth>(gates, column + a.ffn);
     for (unsigned j = 0; j < kWidth; ++j)
-      value.of[j] = value.of[j] / (1 + expf(-value.of[j])) * up.of[j];
+      value.of[j] = value.of[j] * Sigmoid(value.of[j]) * up.of[j];
     Put(RowAt(a.out, row), column, value);
   }
 };
@@ -117,7 +171,7 @@ struct SwigluGradientOf {
     Pack<kWidth> d_gates, d_ups;
     for (unsigned j = 0; j < kWidth; ++j) {
       const float gate = gates_of.of[j], up = ups.of[j], d = d_outs.of[j];
-      const float sigmoid = 1 / (1 + expf(-gate));
+      const float sigmoid = Sigmoid(gate);
       d_gates.of[j] = d * up * sigmoid * (1 + gate * (1 - sigmoid));
       d_ups.of[j] = d * gate * sigmoid;
     }
@@ -163,27 +217,6 @@ struct BiasOf {
   }
 };
 
-// One thread sums one column, in the order of the rows.
-__global__ void SumRowsKernel(GpuTensor x, float* sums) {
-  for (int64_t i = FirstOfThread(); i < x.columns; i += ThreadsOfGrid()) {
-    float sum = 0;
-    for (int64_t row = 0; row < x.rows; ++row) sum += RowAt(x, row)[i];
-    sums[i] = sum;
-  }
-}
-
-// So many values one after another, as one row.
-GpuTensor Line(const float* values, int64_t n) {
-  return {const_cast<float*>(values), 1, n, n, 0};
-}
-
-// Whether packs of kWide of so many columns lie in all of these as they must.
-bool InPacks(int64_t columns, std::initializer_list<GpuTensor> rows) {
-  bool fine = columns % kWide == 0;
-  for (const GpuTensor& x : rows) fine = fine && Aligned(x);
-  return fine;
-}
-
 // Ranges on the device, and after them room for `bytes` more; null: no memory.
 const GpuRange* CopyRanges(GpuDevice& device, const GpuRange* host, int64_t ranges, int64_t bytes) {
   const int64_t own = ranges * static_cast<int64_t>(sizeof(GpuRange));
@@ -196,50 +229,65 @@ const GpuRange* CopyRanges(GpuDevice& device, const GpuRange* host, int64_t rang
 
 void Add(GpuDevice* device, const float* x, float* y, int64_t n) {
   const AddOf sum = {Line(x, n), Line(y, n)};
-  ForEveryValue(*device, sum, 1, n, InPacks(n, {sum.x, sum.y}));
+  ForEveryValue<kHalf>(*device, sum, 1, n, InPacks<kHalf>(n, {sum.x, sum.y}));
 }
 
 void Fill(GpuDevice* device, float* y, float value, int64_t n) {
   const FillWith same = {Line(y, n), value};
-  ForEveryValue(*device, same, 1, n, InPacks(n, {same.y}));
+  ForEveryValue<kHalf>(*device, same, 1, n, InPacks<kHalf>(n, {same.y}));
 }
 
 void Cast(GpuDevice* device, const GpuTensor* x, const GpuTensor* y) {
   ForEveryValue(*device, CastOf{*x, *y}, x->rows, x->columns, InPacks(x->columns, {*x, *y}));
 }
 
-// The order of a sum is one of n alone, whatever the device.
+// The order of a sum is one of n alone, whatever the device. There may be one range of all values:
+// blocks are enough for a large device.
 void SumsOfSquares(GpuDevice* device, const float* x, const GpuRange* host_ranges, int64_t ranges,
                    double* host_sums) {
-  constexpr int64_t kBlocks = 64;
+  constexpr int64_t kBlocks = 1024, kDouble = sizeof(double);
   if (ranges == 0) return;
-  const int64_t values = ranges * kBlocks;
-  const auto bytes = values * static_cast<int64_t>(sizeof(double));
-  const GpuRange* on_device = CopyRanges(*device, host_ranges, ranges, bytes);
+  const int64_t partials = ranges * kBlocks;
+  const GpuRange* on_device =
+      CopyRanges(*device, host_ranges, ranges, (partials + ranges) * kDouble);
   if (on_device == nullptr) return;
   auto* partial = reinterpret_cast<double*>(const_cast<GpuRange*>(on_device + ranges));
-  const LaunchShape shape = {dim3{kBlocks, static_cast<unsigned>(ranges)}, kThreads,
-                             sizeof(BlockSums<double>)};
-  Launch(device->stream, shape, SquaresKernel, x, on_device, partial);
-  std::vector<double> host(static_cast<size_t>(values));
-  CopyOut(*device, partial, host.data(), static_cast<size_t>(bytes));
-  for (int64_t i = 0; i < values; ++i) {
-    if (i % kBlocks == 0) host_sums[i / kBlocks] = 0;
-    host_sums[i / kBlocks] += host[static_cast<size_t>(i)];
-  }
+  double* squares = partial + partials;
+  const auto rows = static_cast<unsigned>(ranges);
+  constexpr size_t kShared = sizeof(BlockSums<double>);
+  Launch(*device, {dim3{kBlocks, rows}, kThreads, kShared}, SquaresKernel, x, Aligned(Line(x, 4)),
+         on_device, partial);
+  Launch(*device, {dim3{rows}, kThreads, kShared}, SquaresOfRangeKernel, partial, kBlocks, squares);
+  CopyOut(*device, squares, host_sums, static_cast<size_t>(ranges * kDouble));
 }
 
+// Ranges of like size go together, the longest first: blocks for a matrix would have nothing to do
+// in a norm, and starting them takes time too.
 void Update(GpuDevice* device, const GpuUpdate* args) {
-  int64_t longest = 0;
-  for (int64_t i = 0; i < args->ranges; ++i) {
-    longest = args->host_ranges[i].size > longest ? args->host_ranges[i].size : longest;
-  }
-  if (longest == 0) return;
-  const GpuRange* ranges = CopyRanges(*device, args->host_ranges, args->ranges, 0);
+  constexpr int64_t kAlike = 16;
+  std::vector<GpuRange> host(args->host_ranges, args->host_ranges + args->ranges);
+  std::sort(host.begin(), host.end(),
+            [](const GpuRange& a, const GpuRange& b) { return a.size > b.size; });
+  while (!host.empty() && host.back().size == 0) host.pop_back();
+  if (host.empty()) return;
+  const auto count = static_cast<int64_t>(host.size());
+  const GpuRange* ranges = CopyRanges(*device, host.data(), count, 0);
   if (ranges == nullptr) return;
-  LaunchShape shape = ShapeFor(longest);
-  shape.grid.y = static_cast<unsigned>(args->ranges);
-  Launch(device->stream, shape, args->m == nullptr ? SgdKernel : AdamWKernel, *args, ranges);
+  bool packed = reinterpret_cast<uintptr_t>(args->rounded) % sizeof(Pairs<kHalf>) == 0;
+  for (const float* x : {args->gradient, static_cast<const float*>(args->parameters),
+                         static_cast<const float*>(args->m), static_cast<const float*>(args->v)})
+    packed = packed && Aligned(Line(x, kHalf));
+  for (int64_t first = 0, next = 0; first < count; first = next) {
+    const int64_t longest = host[static_cast<size_t>(first)].size;
+    while (next < count && host[static_cast<size_t>(next)].size > longest / kAlike) ++next;
+    LaunchShape shape = ShapeFor(packed ? CeilDivide(longest, kHalf) : longest);
+    shape.grid.y = static_cast<unsigned>(next - first);
+    if (args->m == nullptr) {
+      Launch(*device, shape, EveryRangeKernel<SgdOf>, SgdOf{*args, packed}, ranges + first);
+    } else {
+      Launch(*device, shape, EveryRangeKernel<AdamWOf>, AdamWOf{*args, packed}, ranges + first);
+    }
+  }
 }
 
 void SwigluForward(GpuDevice* device, const GpuSwiglu* args) {
@@ -255,10 +303,6 @@ void SwigluBackward(GpuDevice* device, const GpuSwiglu* args) {
 void AddBias(GpuDevice* device, const float* bias, const GpuTensor* y) {
   ForEveryValue(*device, BiasOf{bias, *y}, y->rows, y->columns,
                 InPacks(y->columns, {Line(bias, y->columns), *y}));
-}
-
-void SumRows(GpuDevice* device, const GpuTensor* x, float* sums) {
-  if (x->columns > 0) Launch(device->stream, ShapeFor(x->columns), SumRowsKernel, *x, sums);
 }
 
 void Rope(GpuDevice* device, const GpuRope* args) {

@@ -5,41 +5,51 @@
 
 #include <bit>
 #include <cstdint>
+#include <initializer_list>
 
 #include "kernels/cuda/device.h"
 
 namespace skerry::cuda {
 
-inline constexpr unsigned kWide = 8;
+// Values of a pack: kWide where some are bf16; kHalf where all are float32, of which two stores of
+// a pack of eight would each leave half of every 32 bytes to the other.
+inline constexpr unsigned kWide = 8, kHalf = 4;
 
 template <unsigned kWidth>
 struct Pack {
   float of[kWidth];
 };
 
-// Values i … i + kWidth − 1 of a row; of kWide on a border of 16 bytes.
+// What memory gives at once.
+template <unsigned kWidth>
+struct alignas(2 * kWidth) Pairs {
+  uint32_t of[kWidth / 2];  // of bf16
+};
+struct alignas(16) Quad {
+  float of[4];
+};
+
+// Values i … i + kWidth − 1 of a row, of more than one on a border of 16 bytes (four of bf16: 8).
 template <unsigned kWidth>
 __device__ __forceinline__ Pack<kWidth> Take(const Row& row, int64_t i) {
   Pack<kWidth> pack;
   if constexpr (kWidth == 1) {
     pack.of[0] = row[i];
   } else if (row.bf16) {
-    const uint4 words = *reinterpret_cast<const uint4*>(static_cast<const uint16_t*>(row.at) + i);
-    const uint32_t pairs[kWidth / 2] = {words.x, words.y, words.z, words.w};
+    const auto pairs =
+        *reinterpret_cast<const Pairs<kWidth>*>(static_cast<const uint16_t*>(row.at) + i);
 #pragma unroll
     for (unsigned j = 0; j < kWidth / 2; ++j) {
-      pack.of[2 * j] = std::bit_cast<float>(pairs[j] << 16);
-      pack.of[2 * j + 1] = std::bit_cast<float>(pairs[j] & 0xffff0000u);
+      pack.of[2 * j] = std::bit_cast<float>(pairs.of[j] << 16);
+      pack.of[2 * j + 1] = std::bit_cast<float>(pairs.of[j] & 0xffff0000u);
     }
   } else {
-    const auto* from = reinterpret_cast<const float4*>(static_cast<const float*>(row.at) + i);
+    const auto* from = reinterpret_cast<const Quad*>(static_cast<const float*>(row.at) + i);
 #pragma unroll
-    for (unsigned j = 0; j < kWidth / 4; ++j) {
-      const float4 values = from[j];
-      pack.of[4 * j] = values.x;
-      pack.of[4 * j + 1] = values.y;
-      pack.of[4 * j + 2] = values.z;
-      pack.of[4 * j + 3] = values.w;
+    for (unsigned q = 0; q < kWidth / 4; ++q) {
+      const Quad values = from[q];
+#pragma unroll
+      for (unsigned j = 0; j < 4; ++j) pack.of[4 * q + j] = values.of[j];
     }
   }
   return pack;
@@ -47,17 +57,20 @@ __device__ __forceinline__ Pack<kWidth> Take(const Row& row, int64_t i) {
 
 template <unsigned kWidth>
 __device__ __forceinline__ void Put(const Row& row, int64_t i, const Pack<kWidth>& pack) {
-  const float* of = pack.of;
   if constexpr (kWidth == 1) {
-    row.Set(i, of[0]);
+    row.Set(i, pack.of[0]);
   } else if (row.bf16) {
-    *reinterpret_cast<uint4*>(static_cast<uint16_t*>(row.at) + i) = {
-        PackBf16(of[0], of[1]), PackBf16(of[2], of[3]), PackBf16(of[4], of[5]),
-        PackBf16(of[6], of[7])};
+    Pairs<kWidth> pairs;
+#pragma unroll
+    for (unsigned j = 0; j < kWidth / 2; ++j)
+      pairs.of[j] = PackBf16(pack.of[2 * j], pack.of[2 * j + 1]);
+    *reinterpret_cast<Pairs<kWidth>*>(static_cast<uint16_t*>(row.at) + i) = pairs;
   } else {
-    auto* to = reinterpret_cast<float4*>(static_cast<float*>(row.at) + i);
-    to[0] = {of[0], of[1], of[2], of[3]};
-    to[1] = {of[4], of[5], of[6], of[7]};
+    auto* to = reinterpret_cast<Quad*>(static_cast<float*>(row.at) + i);
+#pragma unroll
+    for (unsigned q = 0; q < kWidth / 4; ++q) {
+      to[q] = {pack.of[4 * q], pack.of[4 * q + 1], pack.of[4 * q + 2], pack.of[4 * q + 3]};
+    }
   }
 }
 
@@ -72,20 +85,38 @@ __global__ void EveryValueKernel(Operation operation, int64_t rows, int64_t colu
   }
 }
 
-// `wide`: what the operation takes of its rows is Aligned, and `columns` are whole packs.
-template <typename Operation>
-void ForEveryValue(GpuDevice& device, const Operation& operation, int64_t rows, int64_t columns,
-                   bool wide) {
+// kWidth values at once; where that is not 1 what the operation takes of its rows is
+// Aligned, and `columns` are whole packs.
+template <unsigned kWidth, typename Operation>
+void ForEveryValueOf(GpuDevice& device, const Operation& operation, int64_t rows, int64_t columns) {
   constexpr unsigned kThreads = 128;
   constexpr int64_t kRowsAtOnce = 65535;  // the most of a grid
   if (rows <= 0 || columns <= 0) return;
-  const int64_t across = CeilDivide(columns, kThreads * (wide ? kWide : 1));
+  const int64_t across = CeilDivide(columns, kThreads * kWidth);
   const LaunchShape shape = {dim3{static_cast<unsigned>(across),
                                   static_cast<unsigned>(rows < kRowsAtOnce ? rows : kRowsAtOnce)},
                              kThreads, 0};
-  Launch(device.stream, shape,
-         wide ? EveryValueKernel<kWide, Operation> : EveryValueKernel<1, Operation>, operation,
-         rows, columns);
+  Launch(device, shape, EveryValueKernel<kWidth, Operation>, operation, rows, columns);
+}
+
+template <unsigned kPack = kWide, typename Operation>
+void ForEveryValue(GpuDevice& device, const Operation& operation, int64_t rows, int64_t columns,
+                   bool in_packs) {
+  if (in_packs) return ForEveryValueOf<kPack>(device, operation, rows, columns);
+  ForEveryValueOf<1>(device, operation, rows, columns);
+}
+
+// Whether packs of so many of so many columns lie in all of these as they must.
+template <unsigned kPack = kWide>
+bool InPacks(int64_t columns, std::initializer_list<GpuTensor> rows) {
+  bool fine = columns % kPack == 0;
+  for (const GpuTensor& x : rows) fine = fine && Aligned(x);
+  return fine;
+}
+
+// So many values one after another, as one row.
+inline GpuTensor Line(const float* values, int64_t n) {
+  return {const_cast<float*>(values), 1, n, n, 0};
 }
 
 }  // namespace skerry::cuda

@@ -16,6 +16,7 @@ namespace skerry {
 namespace {
 
 constexpr size_t kWorkspaceBytes = 32 << 20;
+constexpr int kCandidates = 8;
 
 // Transposes, sizes, steps, types, beta, alignment.
 using Key = std::tuple<int32_t, int32_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
@@ -24,8 +25,9 @@ using Key = std::tuple<int32_t, int32_t, int64_t, int64_t, int64_t, int64_t, int
 struct Plan {
   cublasLtMatmulDesc_t product = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
-  cublasLtMatmulAlgo_t algorithm = {};
-  bool usable = false;
+  // Best first; those before `next` the library has ranked and then refused.
+  cublasLtMatmulAlgo_t algorithms[kCandidates] = {};
+  int next = 0, count = 0;
 };
 
 struct Products {
@@ -37,7 +39,7 @@ struct Products {
 // Of the largest power of two that divides an address, as far as the library cares.
 unsigned Alignment(const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
-  return address % 16 == 0 ? 16 : address % 8 == 0 ? 8 : 4;
+  return address % 16 == 0 ? 16 : address % 8 == 0 ? 8 : address % 4 == 0 ? 4 : 2;
 }
 
 unsigned AlignmentOf(const GpuProduct& p) {
@@ -69,9 +71,9 @@ bool Describe(const GpuProduct& p, Plan* plan) {
   return fine;
 }
 
-bool Choose(const Products& products, const GpuProduct& p, Plan* plan) {
+void Choose(const Products& products, const GpuProduct& p, Plan* plan) {
   cublasLtMatmulPreference_t preference = nullptr;
-  if (cublasLtMatmulPreferenceCreate(&preference) != CUBLAS_STATUS_SUCCESS) return false;
+  if (cublasLtMatmulPreferenceCreate(&preference) != CUBLAS_STATUS_SUCCESS) return;
   const size_t workspace = kWorkspaceBytes;
   const uint32_t alignment = AlignmentOf(p);
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t which, const auto& value) {
@@ -82,22 +84,23 @@ bool Choose(const Products& products, const GpuProduct& p, Plan* plan) {
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment);
-  cublasLtMatmulHeuristicResult_t best = {};
+  cublasLtMatmulHeuristicResult_t ranked[kCandidates] = {};
   int found = 0;
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(products.handle, plan->product, plan->b, plan->a, plan->c,
-                                     plan->c, preference, 1, &best, &found);
+                                     plan->c, preference, kCandidates, ranked, &found);
   cublasLtMatmulPreferenceDestroy(preference);
-  plan->algorithm = best.algo;
-  return status == CUBLAS_STATUS_SUCCESS && found == 1;
+  for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < found; ++i) {
+    if (ranked[i].state == CUBLAS_STATUS_SUCCESS) plan->algorithms[plan->count++] = ranked[i].algo;
+  }
 }
 
-const Plan& PlanOf(Products& products, const GpuProduct& p) {
+Plan& PlanOf(Products& products, const GpuProduct& p) {
   const Key key = {p.transpose_a, p.transpose_b, p.m,      p.n,      p.k,         p.a.step,
                    p.b.step,      p.c.step,      p.a.bf16, p.c.bf16, p.beta != 0, AlignmentOf(p)};
   const auto [it, fresh] = products.plans.try_emplace(key);
   Plan& plan = it->second;
-  if (fresh) plan.usable = Describe(p, &plan) && Choose(products, p, &plan);
+  if (fresh && Describe(p, &plan)) Choose(products, p, &plan);
   return plan;
 }
 
@@ -131,15 +134,17 @@ size_t ProductsVersion() {
 
 void MultiplyOnGpu(GpuDevice* device, const GpuProduct* args) {
   auto& products = *static_cast<Products*>(device->products);
-  const Plan& plan = PlanOf(products, *args);
+  Plan& plan = PlanOf(products, *args);
   const float alpha = 1;
-  const cublasStatus_t status =
-      plan.usable ? cublasLtMatmul(products.handle, plan.product, &alpha, args->b.values, plan.b,
-                                   args->a.values, plan.a, &args->beta, args->c.values, plan.c,
-                                   args->c.values, plan.c, &plan.algorithm, products.workspace,
-                                   kWorkspaceBytes, device->stream)
-                  : CUBLAS_STATUS_NOT_SUPPORTED;
-  if (status == CUBLAS_STATUS_SUCCESS) return;
+  cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;
+  for (; plan.next < plan.count; ++plan.next) {
+    status = cublasLtMatmul(products.handle, plan.product, &alpha, args->b.values, plan.b,
+                            args->a.values, plan.a, &args->beta, args->c.values, plan.c,
+                            args->c.values, plan.c, &plan.algorithms[plan.next], products.workspace,
+                            kWorkspaceBytes, device->stream);
+    if (status == CUBLAS_STATUS_SUCCESS) return;
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED) break;
+  }
   GpuText words = {};
   std::snprintf(words.text, sizeof(words.text),
                 "cuBLASLt refuses a product of %lld x %lld x %lld: %s",

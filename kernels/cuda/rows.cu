@@ -1,78 +1,13 @@
-// A block to a row: RMSNorm, cross-entropy; and the embedding, a block to a token.
+// A block to a row of logits: cross-entropy; and the embedding, a block to a token.
 #include <cfloat>
 #include <cmath>
 
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/every_value.h"
 
 namespace skerry::cuda {
 namespace {
 
 constexpr unsigned kThreads = 256;
-
-LaunchShape BlockPerRow(int64_t rows) {
-  return {dim3{static_cast<unsigned>(rows)}, kThreads, sizeof(BlockSums<float>)};
-}
-
-__global__ void RmsNormForwardKernel(GpuRmsNorm a) {
-  auto& sums = Shared<BlockSums<float>>();
-  const int64_t first = blockIdx.x * a.width;
-  const float* x = a.x + first;
-  float square = 0;
-  for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x) {
-    float value = x[i];
-    if (a.addend != nullptr) a.sum[first + i] = value += a.addend[first + i];
-    square += value * value;
-  }
-  square = BlockSum(square, sums);
-  const float inverse = 1 / sqrtf(square / static_cast<float>(a.width) + a.epsilon);
-  if (threadIdx.x == 0) a.inverse_rms[blockIdx.x] = inverse;
-  // A thread reads back what it wrote itself.
-  const float* normed = a.addend != nullptr ? a.sum + first : x;
-  const Row out = RowAt(a.out, blockIdx.x);
-  for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x) {
-    out.Set(i, normed[i] * inverse * a.weight[i]);
-  }
-}
-
-// With y = x·r·w and r = (mean x² + ε)^(−1/2): ∂x += r·w·∂y − x·r³/d·Σ(w·∂y·x).
-__global__ void RmsNormBackwardKernel(GpuRmsNormGradient a) {
-  auto& sums = Shared<BlockSums<float>>();
-  const int64_t first = blockIdx.x * a.width;
-  const float* x = a.x + first;
-  const Row d_out = RowAt(a.d_out, blockIdx.x);
-  float dot = 0;
-  for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x) dot += a.weight[i] * d_out[i] * x[i];
-  dot = BlockSum(dot, sums);
-  const float inverse = a.inverse_rms[blockIdx.x];
-  const float shrink = inverse * inverse * inverse * dot / static_cast<float>(a.width);
-  for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x) {
-    const float d = a.d_x[first + i] + inverse * a.weight[i] * d_out[i] - x[i] * shrink;
-    a.d_x[first + i] = d;
-    if (a.rounded.values != nullptr) RowAt(a.rounded, blockIdx.x).Set(i, d);
-  }
-}
-
-// partial [chunks, width]: Σ over a chunk of rows of ∂y·x·r, a thread to a column.
-__global__ void WeightPartialKernel(GpuRmsNormGradient a, int64_t rows_a_chunk, float* partial) {
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (column >= a.width) return;
-  const int64_t first = blockIdx.y * rows_a_chunk;
-  const int64_t end = first + rows_a_chunk < a.rows ? first + rows_a_chunk : a.rows;
-  float sum = 0;
-  for (int64_t t = first; t < end; ++t) {
-    sum += RowAt(a.d_out, t)[column] * a.x[t * a.width + column] * a.inverse_rms[t];
-  }
-  partial[blockIdx.y * a.width + column] = sum;
-}
-
-__global__ void WeightSumKernel(const float* partial, int64_t chunks, int64_t width,
-                                float* d_weight) {
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (column >= width) return;
-  float sum = 0;
-  for (int64_t c = 0; c < chunks; ++c) sum += partial[c * width + column];
-  d_weight[column] += sum;
-}
 
 struct LossShared {
   BlockSums<float> sums;
@@ -89,19 +24,45 @@ __device__ float BlockMax(float value, float* of_warp) {
   return top;
 }
 
+// Four logits of a thread: neighbours where rows are packs, else each a block from the next, which
+// asks for as many at a time.
+template <bool kPacked>
+struct OwnLogits {
+  Pack<kHalf> of;
+  int64_t first;  // of the block's
+
+  __device__ __forceinline__ int64_t At(unsigned j) const {
+    return kPacked ? first + threadIdx.x * kHalf + j : first + j * blockDim.x + threadIdx.x;
+  }
+  // −∞ past the end.
+  __device__ __forceinline__ OwnLogits(const float* logits, int64_t from, int64_t end)
+      : first(from) {
+    const Row row = {const_cast<float*>(logits), false};
+    if (kPacked && At(0) < end) {
+      of = Take<kHalf>(row, At(0));
+      return;
+    }
+    for (unsigned j = 0; j < kHalf; ++j)
+      of.of[j] = !kPacked && At(j) < end ? row[At(j)] : -INFINITY;
+  }
+};
+
 // A row's logits: Σ e^logit = sum · e^top.
 struct LogitSum {
   float top, sum;
 };
 
+template <bool kPacked>
 __device__ LogitSum SumOfRow(const GpuCrossEntropy& a, const float* row, LossShared& shared) {
   // In one pass over the row, which no cache holds; −∞ adds nothing to a top that is finite.
   float own_top = -FLT_MAX, sum = 0;
-  for (int64_t i = threadIdx.x; i < a.vocabulary; i += blockDim.x) {
-    const float logit = row[i], less = expf(-fabsf(logit - own_top));
-    const bool is_top = logit > own_top;
-    sum = is_top ? sum * less + 1 : sum + less;
-    own_top = is_top ? logit : own_top;
+  for (int64_t i = 0; i < a.vocabulary; i += int64_t{kHalf} * blockDim.x) {
+    const OwnLogits<kPacked> logits(row, i, a.vocabulary);
+    float top = own_top;
+    for (const float logit : logits.of.of) top = fmaxf(top, logit);
+    sum *= expf(own_top - top);
+    for (const float logit : logits.of.of) sum += expf(logit - top);
+    own_top = top;
   }
   const float top = BlockMax(own_top, shared.tops);
   return {top, BlockSum(sum * expf(own_top - top), shared.sums)};
@@ -109,6 +70,7 @@ __device__ LogitSum SumOfRow(const GpuCrossEntropy& a, const float* row, LossSha
 
 // With z = log Σ e^logit a token loses z − logit(target) + z_loss·z², so the gradient is
 // p·(1 + 2·z_loss·z) − [target].
+template <bool kPacked>
 __device__ void ScoreRow(const GpuCrossEntropy& a, LogitSum all, float aim, int64_t target) {
   const float log_sum = logf(all.sum), z = all.top + log_sum;
   if (threadIdx.x == 0) a.losses[blockIdx.x] = all.top - aim + log_sum + a.z_loss * z * z;
@@ -116,21 +78,34 @@ __device__ void ScoreRow(const GpuCrossEntropy& a, LogitSum all, float aim, int6
   const float* row = a.logits + blockIdx.x * a.vocabulary;
   const float scale = a.gradient_scale * (1 + 2 * a.z_loss * z) / all.sum;
   const Row out = RowAt(a.d_logits, blockIdx.x);
-  for (int64_t i = threadIdx.x; i < a.vocabulary; i += blockDim.x) {
-    out.Set(i, expf(row[i] - all.top) * scale - (i == target ? a.gradient_scale : 0));
+  for (int64_t i = 0; i < a.vocabulary; i += int64_t{kHalf} * blockDim.x) {
+    OwnLogits<kPacked> own(row, i, a.vocabulary);
+    for (unsigned j = 0; j < kHalf; ++j) {
+      const float aimed = own.At(j) == target ? a.gradient_scale : 0;
+      own.of.of[j] = expf(own.of.of[j] - all.top) * scale - aimed;
+    }
+    if constexpr (kPacked) {
+      if (own.At(0) < a.vocabulary) Put(out, own.At(0), own.of);
+    } else {
+      for (unsigned j = 0; j < kHalf; ++j) {
+        if (own.At(j) < a.vocabulary) out.Set(own.At(j), own.of.of[j]);
+      }
+    }
   }
 }
 
+template <bool kPacked>
 __global__ void CrossEntropyKernel(GpuCrossEntropy a, const int32_t* targets) {
   auto& shared = Shared<LossShared>();
   const float* row = a.logits + blockIdx.x * a.vocabulary;
-  const LogitSum all = SumOfRow(a, row, shared);
+  const LogitSum all = SumOfRow<kPacked>(a, row, shared);
   const int64_t target = targets[blockIdx.x];
   const float aim = row[target];
   __syncthreads();  // it has been read
-  ScoreRow(a, all, aim, target);
+  ScoreRow<kPacked>(a, all, aim, target);
 }
 
+template <bool kPacked>
 __global__ void CrossEntropyOfPartsKernel(GpuCrossEntropy a, const int32_t* targets) {
   const float* statistics = a.statistics + blockIdx.x;
   LogitSum all = {statistics[0], 0};
@@ -141,13 +116,14 @@ __global__ void CrossEntropyOfPartsKernel(GpuCrossEntropy a, const int32_t* targ
     all.sum += part[a.rows] * expf(part[0] - all.top);
     aim += part[2 * a.rows];
   }
-  ScoreRow(a, all, aim, targets[blockIdx.x]);
+  ScoreRow<kPacked>(a, all, aim, targets[blockIdx.x]);
 }
 
+template <bool kPacked>
 __global__ void LogitStatisticsKernel(GpuCrossEntropy a, const int32_t* targets) {
   auto& shared = Shared<LossShared>();
   const float* row = a.logits + blockIdx.x * a.vocabulary;
-  const LogitSum all = SumOfRow(a, row, shared);
+  const LogitSum all = SumOfRow<kPacked>(a, row, shared);
   if (threadIdx.x > 0) return;
   const int64_t target = targets[blockIdx.x];
   float* statistics = a.statistics + blockIdx.x;
@@ -170,6 +146,7 @@ __global__ void ScatterKernel(const int32_t* tokens, const int32_t* starts, cons
   const int32_t first = starts[blockIdx.x], end = starts[blockIdx.x + 1];
   for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {
     float sum = to[i];
+#pragma unroll 8
     for (int32_t p = first; p < end; ++p) sum += d_out[places[p] * width + i];
     to[i] = sum;
   }
@@ -177,64 +154,56 @@ __global__ void ScatterKernel(const int32_t* tokens, const int32_t* starts, cons
 
 using LossKernel = void (*)(GpuCrossEntropy, const int32_t* targets);
 
-void LaunchWithTargets(GpuDevice* device, const GpuCrossEntropy& args, LossKernel kernel) {
-  auto* targets = Scratch<int32_t>(*device, args.rows);
-  if (args.rows == 0 || targets == nullptr) return;
+// `kernels`: of packed rows, and of any.
+void LaunchWithTargets(GpuDevice* device, const GpuCrossEntropy& args,
+                       const LossKernel (&kernels)[2]) {
+  auto* targets = args.rows == 0 ? nullptr : Scratch<int32_t>(*device, args.rows);
+  if (targets == nullptr) return;
   CopyIn(*device, args.host_targets, targets, static_cast<size_t>(args.rows) * sizeof(int32_t));
-  Launch(device->stream, {dim3{static_cast<unsigned>(args.rows)}, kThreads, sizeof(LossShared)},
-         kernel, args, targets);
+  const GpuTensor logits = Line(args.logits, args.vocabulary);
+  const bool packed = InPacks<kHalf>(args.vocabulary, {logits, args.d_logits});
+  // Logits come a few hundred rows at a time: of these a large device holds two blocks of 512.
+  constexpr int64_t kLong = 8192;
+  const unsigned threads = args.vocabulary < kLong ? kThreads : 2 * kThreads;
+  Launch(*device, {dim3{static_cast<unsigned>(args.rows)}, threads, sizeof(LossShared)},
+         kernels[packed ? 0 : 1], args, targets);
 }
 
 }  // namespace
 
-void RmsNormForward(GpuDevice* device, const GpuRmsNorm* args) {
-  if (args->rows > 0) Launch(device->stream, BlockPerRow(args->rows), RmsNormForwardKernel, *args);
-}
-
-void RmsNormBackward(GpuDevice* device, const GpuRmsNormGradient* args) {
-  constexpr int64_t kRowsAChunk = 32;
-  if (args->rows == 0) return;
-  const int64_t chunks = CeilDivide(args->rows, kRowsAChunk);
-  float* partial = Scratch<float>(*device, chunks * args->width);
-  if (partial == nullptr) return;
-  Launch(device->stream, BlockPerRow(args->rows), RmsNormBackwardKernel, *args);
-  const auto columns = static_cast<unsigned>(CeilDivide(args->width, kThreads));
-  Launch(device->stream, {dim3{columns, static_cast<unsigned>(chunks)}, kThreads, 0},
-         WeightPartialKernel, *args, kRowsAChunk, partial);
-  Launch(device->stream, {dim3{columns}, kThreads, 0}, WeightSumKernel, partial, chunks,
-         args->width, args->d_weight);
-}
-
 void CrossEntropy(GpuDevice* device, const GpuCrossEntropy* args) {
-  const auto kernel = args->parts > 0 ? CrossEntropyOfPartsKernel : CrossEntropyKernel;
-  LaunchWithTargets(device, *args, kernel);
+  if (args->parts > 0) {
+    return LaunchWithTargets(device, *args,
+                             {CrossEntropyOfPartsKernel<true>, CrossEntropyOfPartsKernel<false>});
+  }
+  LaunchWithTargets(device, *args, {CrossEntropyKernel<true>, CrossEntropyKernel<false>});
 }
 
 void LogitStatistics(GpuDevice* device, const GpuCrossEntropy* args) {
-  LaunchWithTargets(device, *args, LogitStatisticsKernel);
+  LaunchWithTargets(device, *args, {LogitStatisticsKernel<true>, LogitStatisticsKernel<false>});
 }
 
 void EmbeddingForward(GpuDevice* device, const int32_t* host_tokens, int64_t rows, int64_t width,
                       const float* table, float* out) {
-  auto* tokens = Scratch<int32_t>(*device, rows);
-  if (rows == 0 || tokens == nullptr) return;
+  auto* tokens = rows == 0 ? nullptr : Scratch<int32_t>(*device, rows);
+  if (tokens == nullptr) return;
   CopyIn(*device, host_tokens, tokens, static_cast<size_t>(rows) * sizeof(int32_t));
-  Launch(device->stream, {dim3{static_cast<unsigned>(rows)}, kThreads, 0}, GatherKernel, tokens,
-         width, table, out);
+  Launch(*device, {dim3{static_cast<unsigned>(rows)}, kThreads, 0}, GatherKernel, tokens, width,
+         table, out);
 }
 
 void EmbeddingBackward(GpuDevice* device, const GpuScatter* args) {
   const int64_t numbers = 2 * args->distinct + 1 + args->rows;
-  auto* tokens = Scratch<int32_t>(*device, numbers);
-  if (args->distinct == 0 || tokens == nullptr) return;
+  auto* tokens = args->distinct == 0 ? nullptr : Scratch<int32_t>(*device, numbers);
+  if (tokens == nullptr) return;
   int32_t* starts = tokens + args->distinct;
   int32_t* places = starts + args->distinct + 1;
   const auto bytes = [](int64_t count) { return static_cast<size_t>(count) * sizeof(int32_t); };
   CopyIn(*device, args->host_tokens, tokens, bytes(args->distinct));
   CopyIn(*device, args->host_starts, starts, bytes(args->distinct + 1));
   CopyIn(*device, args->host_places, places, bytes(args->rows));
-  Launch(device->stream, {dim3{static_cast<unsigned>(args->distinct)}, kThreads, 0}, ScatterKernel,
-         tokens, starts, places, args->width, args->d_out, args->d_table);
+  Launch(*device, {dim3{static_cast<unsigned>(args->distinct)}, kThreads, 0}, ScatterKernel, tokens,
+         starts, places, args->width, args->d_out, args->d_table);
 }
 
 }  // namespace skerry::cuda

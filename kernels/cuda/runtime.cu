@@ -27,10 +27,11 @@ int UsableDevices(int* usable, int most, GpuText* why) {
     if (driver == 0) {
       Say(why, "no NVIDIA driver answers");
     } else {
+      const bool is_old = error == cudaErrorInsufficientDriver;
       std::snprintf(why->text, sizeof(why->text),
-                    "%s (the driver speaks CUDA %d.%d, this plug-in needs %d.%d)",
+                    "%s (the driver speaks CUDA %d.%d, this plug-in needs %d.%d%s)",
                     cudaGetErrorString(error), driver / 1000, driver % 1000 / 10, runtime / 1000,
-                    runtime % 1000 / 10);
+                    runtime % 1000 / 10, is_old ? ": install a newer NVIDIA driver" : "");
     }
     return 0;
   }
@@ -110,7 +111,10 @@ static cudaError_t OpenStaging(GpuStaging** opened) {
 
 namespace cuda {
 
-// What fails is told by the next synchronisation: the runtime keeps the error.
+static void Note(GpuDevice& device, cudaError_t answer) {
+  NoteFailure(device, Refusal(answer));
+}
+
 void CopyIn(GpuDevice& device, const void* host, void* to, size_t bytes) {
   GpuStaging& staging = *device.staging;
   for (size_t at = 0; at < bytes; at += GpuStaging::kPiece) {
@@ -118,9 +122,9 @@ void CopyIn(GpuDevice& device, const void* host, void* to, size_t bytes) {
     const int64_t copy = staging.copies++;
     staging.Await(copy);
     std::memcpy(staging.At(copy), static_cast<const char*>(host) + at, piece);
-    cudaMemcpyAsync(static_cast<char*>(to) + at, staging.At(copy), piece, cudaMemcpyHostToDevice,
-                    device.stream);
-    cudaEventRecord(staging.done[copy % GpuStaging::kPieces], device.stream);
+    Note(device, cudaMemcpyAsync(static_cast<char*>(to) + at, staging.At(copy), piece,
+                                 cudaMemcpyHostToDevice, device.stream));
+    Note(device, cudaEventRecord(staging.done[copy % GpuStaging::kPieces], device.stream));
   }
 }
 
@@ -135,9 +139,9 @@ void CopyOut(GpuDevice& device, const void* from, void* host, size_t bytes) {
       const int64_t copy = staging.copies++;
       staging.Await(copy);
       const size_t piece = std::min(GpuStaging::kPiece, bytes - asked);
-      cudaMemcpyAsync(staging.At(copy), static_cast<const char*>(from) + asked, piece,
-                      cudaMemcpyDeviceToHost, device.stream);
-      cudaEventRecord(staging.done[copy % GpuStaging::kPieces], device.stream);
+      Note(device, cudaMemcpyAsync(staging.At(copy), static_cast<const char*>(from) + asked, piece,
+                                   cudaMemcpyDeviceToHost, device.stream));
+      Note(device, cudaEventRecord(staging.done[copy % GpuStaging::kPieces], device.stream));
       asked += piece;
     }
     staging.Await(first + taken);
@@ -163,18 +167,27 @@ GpuDevice* OpenGpu(int32_t index, GpuText* why) {
   if (error == cudaSuccess) {
     error = cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking);
   }
+  if (error == cudaSuccess) {
+    error =
+        cudaDeviceGetAttribute(&device->processors, cudaDevAttrMultiProcessorCount, device->index);
+  }
+  if (error == cudaSuccess) {
+    error = cudaDeviceGetAttribute(&device->shared_bytes,
+                                   cudaDevAttrMaxSharedMemoryPerMultiprocessor, device->index);
+  }
   if (error == cudaSuccess) error = OpenStaging(&device->staging);
   if (error == cudaSuccess) device->products = OpenProducts();
   if (device->products != nullptr) return device;
-  Say(why, error == cudaSuccess ? "cuBLASLt does not start" : cudaGetErrorString(error));
+  Say(why, error == cudaSuccess ? "cuBLASLt does not start, or has no GPU memory to do so"
+                                : cudaGetErrorString(error));
   CloseGpu(device);
   return nullptr;
 }
 
 void CloseGpu(GpuDevice* device) {
+  if (device->stream != nullptr) cudaStreamSynchronize(device->stream);
   if (device->products != nullptr) CloseProducts(device->products);
   cuda::GiveMemory(device->scratch);
-  if (device->stream != nullptr) cudaStreamSynchronize(device->stream);
   CloseStaging(device->staging);
   if (device->stream != nullptr) cudaStreamDestroy(device->stream);
   delete device;
@@ -193,13 +206,14 @@ void NameGpu(GpuDevice* device, GpuText* out) {
 }
 
 // Which algorithm multiplies depends on device and library: bits are compared between equal ones.
+// The kernels' number is raised when they compute other bits.
 void ProfileGpu(GpuDevice* device, GpuText* out) {
   GpuText name = {};
   NameGpu(device, &name);
-  std::snprintf(
-      out->text, sizeof(out->text),
-      "cuda, %s, cuBLASLt %zu, float32 products in tf32, attention in bf16 at head sizes 64, 128",
-      name.text, ProductsVersion());
+  std::snprintf(out->text, sizeof(out->text),
+                "cuda, %s, cuBLASLt %zu, kernels 2, float32 products in tf32, attention in bf16 at "
+                "head sizes 64, 128",
+                name.text, ProductsVersion());
 }
 
 int64_t FreeGpuMemory(GpuDevice*) {
@@ -218,17 +232,12 @@ void MeasureGpuWay(GpuDevice* from, GpuDevice* to, GpuWay* out) {
     cudaDeviceEnablePeerAccess(to->index, 0);  // it may be already
   }
   out->bytes_per_s = MeasureCopies(*from, *to);
-  cudaGetLastError();
 }
 
 bool SynchronizeGpu(GpuDevice* device, GpuText* why) {
-  const cudaError_t launched = cudaGetLastError();
-  const cudaError_t finished = cudaStreamSynchronize(device->stream);
-  const cudaError_t error = launched != cudaSuccess ? launched : finished;
-  if (error != cudaSuccess) Say(why, cudaGetErrorString(error));
-  const bool noted = device->failure.text[0] != '\0';
-  if (error == cudaSuccess && noted) *why = device->failure;
-  return error == cudaSuccess && !noted;
+  cuda::Note(*device, cudaStreamSynchronize(device->stream));
+  *why = device->failure;
+  return device->failure.text[0] == '\0';
 }
 
 // Copies are on a stream of their own, which waits for what the device was given before each.
@@ -253,7 +262,6 @@ GpuLane* OpenGpuLane(GpuDevice* device, int64_t bytes) {
     if (error == cudaSuccess) error = cudaEventCreateWithFlags(&mark, cudaEventDisableTiming);
   }
   if (error == cudaSuccess) return lane;
-  cudaGetLastError();  // no memory is no error of what comes next
   CloseGpuLane(device, lane);
   return nullptr;
 }
@@ -273,13 +281,13 @@ void* GpuLaneMemory(GpuDevice*, GpuLane* lane) {
   return lane->memory;
 }
 
-// What fails is told by the next synchronisation: the runtime keeps the error.
 static int64_t CopyOnLane(GpuDevice* device, GpuLane* lane, const void* from, void* to,
                           int64_t bytes, cudaMemcpyKind kind) {
-  cudaEventRecord(lane->given, device->stream);
-  cudaStreamWaitEvent(lane->stream, lane->given, 0);
-  cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, lane->stream);
-  cudaEventRecord(lane->done[lane->copies % GpuLane::kMarks], lane->stream);
+  using cuda::Note;
+  Note(*device, cudaEventRecord(lane->given, device->stream));
+  Note(*device, cudaStreamWaitEvent(lane->stream, lane->given, 0));
+  Note(*device, cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, lane->stream));
+  Note(*device, cudaEventRecord(lane->done[lane->copies % GpuLane::kMarks], lane->stream));
   return ++lane->copies;
 }
 
@@ -292,10 +300,10 @@ int64_t SendOnLane(GpuDevice* device, GpuLane* lane, const void* host, void* to,
 }
 
 // Of copies before those with marks the oldest mark tells.
-void WaitForLane(GpuDevice*, GpuLane* lane, int64_t copies) {
+void WaitForLane(GpuDevice* device, GpuLane* lane, int64_t copies) {
   const int64_t marked = std::max(copies, lane->copies - GpuLane::kMarks + 1);
   if (marked > 0 && marked <= lane->copies)
-    cudaEventSynchronize(lane->done[(marked - 1) % GpuLane::kMarks]);
+    cuda::Note(*device, cudaEventSynchronize(lane->done[(marked - 1) % GpuLane::kMarks]));
 }
 
 // Who waits for it sleeps: it is a thread of its own, and the processor may be wanted.

@@ -6,11 +6,13 @@ namespace {
 
 void* Allocate(GpuDevice* device, int64_t bytes) {
   void* memory = cuda::TakeMemory(static_cast<size_t>(bytes));
-  if (memory != nullptr) cuda::SetZero(device->stream, memory, static_cast<size_t>(bytes));
+  if (memory != nullptr) {
+    cuda::NoteFailure(*device, cuda::SetZero(device->stream, memory, static_cast<size_t>(bytes)));
+  }
   return memory;
 }
 
-// What was enqueued may still use the memory.
+// What was enqueued may still use the memory. A failure is told by the next synchronisation.
 void Release(GpuDevice* device, void* memory) {
   GpuText unused = {};
   if (memory == nullptr) return;
@@ -27,7 +29,8 @@ void Download(GpuDevice* device, const void* from, void* host, int64_t bytes) {
 }
 
 void Copy(GpuDevice* device, const void* from, void* to, int64_t bytes) {
-  cuda::CopyWithin(device->stream, from, to, static_cast<size_t>(bytes));
+  cuda::NoteFailure(*device,
+                    cuda::CopyWithin(device->stream, from, to, static_cast<size_t>(bytes)));
 }
 
 // The runtime has a current device for each thread; every operation is of its own.

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <chrono>
 #include <mutex>
 #include <thread>
@@ -15,6 +16,9 @@ namespace skerry {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// NCCL looks for cards, loads its kernels and measures ways: seconds, the first time more.
+constexpr Duration kToMeet = Duration::Seconds(60);
 
 class GpuGroupEnd final : public Group {
  public:
@@ -33,6 +37,13 @@ class GpuGroupEnd final : public Group {
   }
   int32_t rank() const override { return rank_; }
   int32_t size() const override { return size_; }
+
+  // Waits for the others. Not ok: the member is of no more use.
+  absl::Status Meet(Duration patience) {
+    absl::Status met = Settled(patience);
+    if (!met.ok()) Abort(met);
+    return met;
+  }
 
   absl::Status AllReduce(float* values, int64_t n) override {
     return Run([&](GpuText* why) { return table_.all_reduce(group_, values, n, why); });
@@ -73,10 +84,10 @@ class GpuGroupEnd final : public Group {
   // Only where nothing of it runs any more may the next begin: NCCL wants each call's answer first.
   template <typename Operation>
   absl::Status Run(const Operation& operation) {
-    absl::Status status = Settled();
+    absl::Status status = Settled(patience_);
     GpuText why = {};
     if (status.ok() && size_ > 1) {
-      status = operation(&why) ? Settled() : Aborted("NCCL: %s", why.text);
+      status = operation(&why) ? Settled(patience_) : Aborted("NCCL: %s", why.text);
     }
     if (status.ok()) return status;
     Abort(status);
@@ -85,8 +96,8 @@ class GpuGroupEnd final : public Group {
     return status;
   }
 
-  absl::Status Settled() {
-    const auto ends = Clock::now() + std::chrono::nanoseconds(patience_.nanos());
+  absl::Status Settled(Duration patience) {
+    const auto ends = Clock::now() + std::chrono::nanoseconds(patience.nanos());
     for (int64_t polls = 0;; ++polls) {
       SKERRY_RETURN_IF_ERROR(Told());
       SKERRY_CHECK(group_ != nullptr, "a group that ended was told why");
@@ -96,7 +107,7 @@ class GpuGroupEnd final : public Group {
       if (state == GpuGroupState::kFailed) return Aborted("NCCL: %s", why.text);
       if (Clock::now() > ends) {
         return absl::DeadlineExceededError(
-            absl::StrFormat("NCCL: nothing was done for %.3g s", patience_.seconds()));
+            absl::StrFormat("NCCL: nothing was done for %.3g s", patience.seconds()));
       }
       // A sum of gradients takes longer than a few polls; then the processor is left to others.
       constexpr int64_t kSpins = 200;
@@ -115,6 +126,16 @@ class GpuGroupEnd final : public Group {
   mutable std::mutex mutex_;
   absl::Status told_;  // why it is of no more use
 };
+
+absl::StatusOr<std::unique_ptr<GpuGroupEnd>> Join(const GpuGroupTable& table, GpuDevice* device,
+                                                  const GpuGroupId& id, int32_t rank, int32_t size,
+                                                  Duration patience) {
+  SKERRY_CHECK(rank >= 0 && rank < size && patience > Duration());
+  GpuText why = {};
+  GpuGroup* group = table.begin(device, &id, rank, size, &why);
+  if (group == nullptr) return Unavailable("NCCL: %s", why.text);
+  return std::make_unique<GpuGroupEnd>(table, group, rank, size, patience);
+}
 
 }  // namespace
 
@@ -150,11 +171,7 @@ absl::StatusOr<GpuGroupId> MakeGroupId(const GpuGroupTable& table) {
 absl::StatusOr<std::unique_ptr<Group>> JoinGpuGroup(const GpuGroupTable& table, GpuDevice* device,
                                                     const GpuGroupId& id, int32_t rank,
                                                     int32_t size, Duration patience) {
-  SKERRY_CHECK(rank >= 0 && rank < size && patience > Duration());
-  GpuText why = {};
-  GpuGroup* group = table.begin(device, &id, rank, size, &why);
-  if (group == nullptr) return Unavailable("NCCL: %s", why.text);
-  return std::make_unique<GpuGroupEnd>(table, group, rank, size, patience);
+  return Join(table, device, id, rank, size, patience);
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<Group>>> MakeGpuGroup(std::span<Backend* const> backends,
@@ -166,12 +183,18 @@ absl::StatusOr<std::vector<std::unique_ptr<Group>>> MakeGpuGroup(std::span<Backe
     }
   }
   SKERRY_ASSIGN_OR_RETURN(const GpuGroupId id, MakeGroupId(*table));
-  std::vector<std::unique_ptr<Group>> groups;
+  std::vector<std::unique_ptr<GpuGroupEnd>> ends;
   const auto size = static_cast<int32_t>(backends.size());
   for (int32_t rank = 0; rank < size; ++rank) {
     GpuDevice* device = GpuOf(*backends[static_cast<size_t>(rank)]).device;
-    SKERRY_ASSIGN_OR_RETURN(groups.emplace_back(),
-                            JoinGpuGroup(*table, device, id, rank, size, patience));
+    SKERRY_ASSIGN_OR_RETURN(ends.emplace_back(), Join(*table, device, id, rank, size, patience));
+  }
+  // What NCCL does not find (shared memory of a container, a network) it says only here.
+  std::vector<std::unique_ptr<Group>> groups;
+  for (auto& end : ends) {
+    const absl::Status met = end->Meet(std::max(patience, kToMeet));
+    if (!met.ok()) return Unavailable("%s", ErrorText(met));
+    groups.push_back(std::move(end));
   }
   return groups;
 }

@@ -30,7 +30,8 @@ absl::StatusOr<std::unique_ptr<Group>> JoinGpuGroup(const GpuGroupTable& table, 
                                                     const GpuGroupId& id, int32_t rank,
                                                     int32_t size, Duration patience);
 
-// One end for each of these GPUs of one process. Unavailable: not all are GPUs of one plug-in.
+// One end for each of these GPUs of one process, which have met. Unavailable: not all are GPUs of
+// one plug-in, or NCCL does not start between them.
 absl::StatusOr<std::vector<std::unique_ptr<Group>>> MakeGpuGroup(std::span<Backend* const> backends,
                                                                  Duration patience);
 

@@ -7,6 +7,8 @@
 #include <climits>
 #include <cstdlib>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_format.h"
 #include "common/status.h"
 
 namespace skerry {
@@ -25,6 +27,14 @@ std::string ProgramFolder() {
 std::string LinkerError() {
   const char* error = dlerror();
   return error == nullptr ? "unknown error" : error;
+}
+
+std::string RefusalText(const std::string& error) {
+  const bool lacks_cublas = absl::StrContains(error, "libcublas");
+  return absl::StrFormat("the GPU plug-in does not load: %s%s", error,
+                         lacks_cublas ? " (it is part of CUDA 13: install NVIDIA's package "
+                                        "libcublas-13-0, or name its folder in LD_LIBRARY_PATH)"
+                                      : "");
 }
 
 absl::StatusOr<const GpuTable*> TableOf(void* library, const std::string& path) {
@@ -64,7 +74,7 @@ absl::StatusOr<const GpuTable*> LoadGpuTable(const GpuPluginSearch& search) {
       continue;
     }
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) return Unavailable("the GPU plug-in does not load: %s", LinkerError());
+    if (library == nullptr) return Unavailable("%s", RefusalText(LinkerError()));
     return TableOf(library, path);
   }
   return Unavailable("a driver, but no GPU plug-in: looked for %s (./dev build cuda makes it)",

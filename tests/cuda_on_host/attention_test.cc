@@ -87,7 +87,8 @@ TEST_CASE("CUDA text: attention on tensor cores errs as rounded inputs do", "[cu
       GENERATE(AttentionShape{2, 1, 2, 1, 64}, AttentionShape{2, 37, 4, 2, 64},
                AttentionShape{1, 64, 2, 2, 64}, AttentionShape{1, 131, 2, 1, 64},
                AttentionShape{1, 97, 4, 1, 128}, AttentionShape{2, 200, 2, 1, 128},
-               AttentionShape{1, 260, 2, 2, 64});
+               AttentionShape{1, 260, 2, 2, 64}, AttentionShape{1, 300, 6, 2, 64},
+               AttentionShape{1, 300, 4, 2, 128});
   INFO(shape.sequences << " x " << shape.context << ", heads " << shape.heads << "/"
                        << shape.kv_heads << " of " << shape.head_size);
   const auto reference = CreateReferenceBackend(), gpu = TestGpu();
@@ -116,6 +117,20 @@ TEST_CASE("CUDA text: attention on tensor cores errs as rounded inputs do", "[cu
       continue;
     }
     CHECK(NormwiseError(on_gpu[i], exact[i]) <= Allowed(NormwiseError(near[i], exact[i])));
+  }
+}
+
+TEST_CASE("CUDA text: attention's gradients do not depend on how much shared memory there is",
+          "[cuda]") {
+  const AttentionShape shape =
+      GENERATE(AttentionShape{1, 170, 2, 1, 64}, AttentionShape{1, 170, 2, 1, 128});
+  AttentionCase first(shape);
+  first.Forward(*TestGpu());
+  const auto gradients = first.Backward(*TestGpu());
+  for (const char* kib : {"164", "228"}) {  // of an A100, and of an H200; else 100
+    setenv("SKERRY_FIBER_GPU_SHARED", kib, 1);
+    CHECK(first.Backward(*TestGpu()) == gradients);
+    unsetenv("SKERRY_FIBER_GPU_SHARED");
   }
 }
 

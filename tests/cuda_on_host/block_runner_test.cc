@@ -7,6 +7,7 @@
 #include <set>
 
 #include "device_platform.h"
+#include "kernels/cuda/device.h"
 #include "tests/cuda_on_host/gpu_under_test.h"
 
 namespace skerry {
@@ -206,6 +207,26 @@ TEST_CASE("Fibers: ldmatrix gives rows, transposed it gives columns", "[cuda]") 
             (tile[first][lane / 4] | static_cast<uint32_t>(tile[first + 1][lane / 4]) << 16));
     }
   });
+}
+
+TEST_CASE("Fibers: a grid that no device starts is told by every synchronisation from then on",
+          "[cuda]") {
+  constexpr unsigned kRowsMax = 65535;
+  const dim3 grid = GENERATE(dim3{0, 1, 1}, dim3{1, 0, 1}, dim3{1, kRowsMax + 1, 1});
+  const GpuTable& table = TestGpuTable();
+  GpuText why = {};
+  GpuDevice* device = table.open(0, &why);
+  void* const memory = table.allocate(device, 64);
+  std::vector<int> out(64);
+  cuda::Launch(*device, {dim3{}, 64, sizeof(Numbers)}, Hand, out.data(), true);
+  CHECK(table.synchronize(device, &why));
+  cuda::Launch(*device, {grid, 64, sizeof(Numbers)}, Hand, out.data(), true);
+  table.release(device, memory);  // waits too, and must not be the only one to see it
+  for (int i = 0; i < 2; ++i) {
+    CHECK_FALSE(table.synchronize(device, &why));
+    CHECK(std::string(why.text) == "invalid configuration argument");
+  }
+  table.close(device);
 }
 
 }  // namespace skerry

@@ -104,8 +104,16 @@ struct LaunchShape {
 };
 
 template <typename... Parameters, typename... Arguments>
-void Launch(Stream, const LaunchShape& shape, void (*kernel)(Parameters...),
-            const Arguments&... arguments) {
+const char* Launch(Stream, const LaunchShape& shape, void (*kernel)(Parameters...),
+                   const Arguments&... arguments) {
+  // Of every device: CUDA's programming guide, "Compute Capabilities".
+  constexpr unsigned kRowsMax = 65535, kColumnsMax = 0x7fffffff;
+  constexpr size_t kSharedMax = 99 << 10;  // of the least, compute capability 8.6
+  const dim3& grid = shape.grid;
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > kColumnsMax || grid.y > kRowsMax ||
+      grid.z > kRowsMax || shape.shared_bytes > kSharedMax) {
+    return "invalid configuration argument";
+  }
   const std::lock_guard one_at_a_time(OneGridAtATime());
   gridDim = shape.grid;
   blockDim = {shape.threads, 1, 1};
@@ -118,6 +126,7 @@ void Launch(Stream, const LaunchShape& shape, void (*kernel)(Parameters...),
       }
     }
   }
+  return nullptr;
 }
 
 template <typename T>
@@ -141,6 +150,9 @@ void WaitForCopies() {
 
 inline float ExpTwo(float x) {
   return std::exp2(x);
+}
+inline float Reciprocal(float x) {
+  return 1 / x;
 }
 
 inline uint32_t RoundBf16(float value) {
@@ -218,11 +230,13 @@ inline void* TakeMemory(size_t bytes) {
 inline void GiveMemory(void* memory) {
   std::free(memory);
 }
-inline void SetZero(Stream, void* memory, size_t bytes) {
+inline const char* SetZero(Stream, void* memory, size_t bytes) {
   std::memset(memory, 0, bytes);
+  return nullptr;
 }
-inline void CopyWithin(Stream, const void* from, void* to, size_t bytes) {
+inline const char* CopyWithin(Stream, const void* from, void* to, size_t bytes) {
   if (bytes > 0) std::memmove(to, from, bytes);
+  return nullptr;
 }
 
 }  // namespace skerry::cuda

@@ -217,6 +217,19 @@ TEST_CASE("Device group: GPUs take NCCL, other mixtures the ring through host me
   for (const Values& each : values) CHECK(each == sum);
 }
 
+TEST_CASE("Device group: GPUs between which NCCL does not start take the ring",
+          "[cuda][group][error]") {
+  Gpus gpus(2);
+  gpus.groups.clear();
+  setenv("SKERRY_FAKE_NCCL_MEETS_NOBODY", "1", 1);
+  const absl::Status nccl = MakeGpuGroup(gpus.pointers, kGroupPatience).status();
+  const auto ring = MakeDeviceGroup(gpus.pointers);
+  unsetenv("SKERRY_FAKE_NCCL_MEETS_NOBODY");
+  CHECK(absl::IsUnavailable(nccl));
+  REQUIRE(ring.ok());
+  CHECK((*ring)[0]->name() == "ring of 2 in this process, through host memory");
+}
+
 TEST_CASE("GPU group: the plug-in of this build has the table, and NCCL gives an id",
           "[cuda][group]") {
   void* library = dlopen(SKERRY_REAL_PLUGIN, RTLD_NOW | RTLD_LOCAL);

@@ -47,7 +47,8 @@ int32_t CountGpus(GpuText*) {
   return count == nullptr ? 1 : std::atoi(count);
 }
 
-// SKERRY_FIBER_GPU_BROKEN=1: that one does not open.
+// SKERRY_FIBER_GPU_BROKEN=1: that one does not open. SKERRY_FIBER_GPU_SHARED: shared memory of its
+// multiprocessors, KiB.
 GpuDevice* OpenGpu(int32_t index, GpuText* why) {
   const char* broken = std::getenv("SKERRY_FIBER_GPU_BROKEN");
   if (broken != nullptr && std::atoi(broken) == index) {
@@ -56,6 +57,9 @@ GpuDevice* OpenGpu(int32_t index, GpuText* why) {
   }
   auto* device = new GpuDevice;
   device->index = index;
+  device->processors = 3;  // few, so that a block has several rows
+  const char* shared = std::getenv("SKERRY_FIBER_GPU_SHARED");
+  if (shared != nullptr) device->shared_bytes = std::atoi(shared) << 10;
   return device;
 }
 

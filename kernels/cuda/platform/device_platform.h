@@ -20,21 +20,33 @@ struct LaunchShape {
   size_t shared_bytes = 0;
 };
 
-// The first error of a launch is found by the next synchronisation.
+// Why the runtime refuses a call; null: it does not. Not cudaGetLastError: that is one for all
+// devices of a thread, and also has what is no failure, as that a stream has not done its work yet.
+inline const char* Refusal(cudaError_t answer) {
+  return answer == cudaSuccess ? nullptr : cudaGetErrorString(answer);
+}
+
 template <typename... Parameters, typename... Arguments>
-void Launch(Stream stream, const LaunchShape& shape, void (*kernel)(Parameters...),
-            const Arguments&... arguments) {
-  constexpr size_t kSharedByDefault = 48 << 10;
+const char* Launch(Stream stream, const LaunchShape& shape, void (*kernel)(Parameters...),
+                   const Arguments&... arguments) {
+  // Both of the current device; to say them again costs less than to remember where they were said.
+  constexpr size_t kSharedByDefault = 48 << 10, kMuchShared = 24 << 10;
   if (shape.shared_bytes > kSharedByDefault) {
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         static_cast<int>(shape.shared_bytes));
+    const cudaError_t allowed = cudaFuncSetAttribute(
+        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shape.shared_bytes));
+    if (allowed != cudaSuccess) return Refusal(allowed);
+  }
+  if (shape.shared_bytes > kMuchShared) {
+    // A hint: what these read twice they copy, and need no cache for it.
+    cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                         cudaSharedmemCarveoutMaxShared);
   }
   cudaLaunchConfig_t config = {};
   config.gridDim = shape.grid;
   config.blockDim = dim3(shape.threads);
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream;
-  cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
+  return Refusal(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
 }
 
 // The block's shared memory as one T; LaunchShape::shared_bytes is sizeof(T). Contents arbitrary.
@@ -77,6 +89,13 @@ __device__ __forceinline__ float ExpTwo(float x) {
   return result;
 }
 
+// 1 / x to one unit in the last place; 0 for what a float can only hold as a subnormal.
+__device__ __forceinline__ float Reciprocal(float x) {
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
 // Two floats rounded to nearest even, `low` in the low half.
 __device__ __forceinline__ uint32_t PackBf16(float low, float high) {
   uint32_t packed;
@@ -112,21 +131,19 @@ __device__ __forceinline__ void MultiplyAccumulate(float (&c)[4], const uint32_t
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Memory and copies of the current device; false or null when the runtime says so.
+// Memory and copies of the current device.
 inline void* TakeMemory(size_t bytes) {
   void* memory = nullptr;
-  if (cudaMalloc(&memory, bytes) == cudaSuccess) return memory;
-  cudaGetLastError();  // no memory is no error of what comes next
-  return nullptr;
+  return cudaMalloc(&memory, bytes) == cudaSuccess ? memory : nullptr;
 }
 inline void GiveMemory(void* memory) {
   cudaFree(memory);
 }
-inline void SetZero(Stream stream, void* memory, size_t bytes) {
-  cudaMemsetAsync(memory, 0, bytes, stream);
+inline const char* SetZero(Stream stream, void* memory, size_t bytes) {
+  return Refusal(cudaMemsetAsync(memory, 0, bytes, stream));
 }
-inline void CopyWithin(Stream stream, const void* from, void* to, size_t bytes) {
-  cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
+inline const char* CopyWithin(Stream stream, const void* from, void* to, size_t bytes) {
+  return Refusal(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream));
 }
 
 }  // namespace skerry::cuda
