@@ -22,12 +22,14 @@ void ApplyLinkRecord(const Json& json, RunState& state) {
   state.links[{json.at("from").get<NodeId>(), reading.target}] = reading;
 }
 
-// Of a house that has grown the older one is no more.
+// Of a house that has grown the older one is no more; what one of it carries to several is another
+// question.
 absl::Status ApplyLineRecord(const Json& json, RunState& state) {
   const auto finding = json.at("finding").get<LineFinding>();
   if (!finding.IsWhole()) return DataLoss("who shares a line is not said of each of them");
   std::erase_if(state.lines, [&](const LineFinding& known) {
-    return std::ranges::includes(finding.members, known.members);
+    return known.FansOut() == finding.FansOut() &&
+           std::ranges::includes(finding.members, known.members);
   });
   state.lines.push_back(finding);
   return absl::OkStatus();

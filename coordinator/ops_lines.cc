@@ -34,7 +34,8 @@ bool CoordinatorActor::TestLines(Context& context, const std::vector<NodeId>& no
       const std::string& seen = state_.nodes.at(node).reach.seen;
       if (!seen.empty()) addresses[node] = seen;
     }
-    line_tests_.Begin(links_.Estimate(nodes, context.now()), std::move(addresses), context.now());
+    line_tests_.Begin(links_.Estimate(nodes, context.now()), std::move(addresses), context.now(),
+                      options_.config.cluster.is_on());
   }
   for (const LineTesting::Transfer& transfer : line_tests_.Next(context.now())) {
     Introduce(context, transfer.from, {transfer.target});

@@ -59,7 +59,7 @@ struct ConfiguredLink {
 struct ReportHouse {
   std::vector<std::string> nodes;
   std::vector<std::string> sharing;
-  double mbps = 0;  // that the sharing carry together
+  double mbps = 0;  // that the sharing carry together; of one node to several at once
   std::string Text() const;
 };
 

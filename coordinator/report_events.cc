@@ -203,6 +203,7 @@ void EventFold::OnHouse(const json& event) {
   const ReportHouse house{TextsAt(event, "nodes"), TextsAt(event, "sharing"),
                           NumberAt(event, "mbps")};
   std::erase_if(report_.houses, [&](const ReportHouse& known) {
+    if ((known.nodes.size() == 1) != (house.nodes.size() == 1)) return false;
     return std::ranges::all_of(known.nodes, [&](const std::string& node) {
       return std::ranges::find(house.nodes, node) != house.nodes.end();
     });

@@ -29,6 +29,8 @@ const ConfiguredLink* RunReport::ConfiguredBetween(const std::string& from,
 }
 
 std::string ReportHouse::Text() const {
+  if (nodes.size() == 1)
+    return absl::StrFormat("%s carries %.1f Mbit/s to several at once", nodes.front(), mbps);
   if (sharing.empty()) {
     return absl::StrFormat("%s are near each other, and each has a line of its own",
                            absl::StrJoin(nodes, ", "));

@@ -51,28 +51,42 @@ double RateOf(double bytes, std::span<const Duration> came) {
 
 }  // namespace
 
+void LinkProber::SendPings(Context& context, const NodeId& target, int count, int64_t padding,
+                           Volley* volley) {
+  for (int i = 0; i < count; ++i) {
+    const Ping ping{context.rng().Next(), padding};
+    volley->open.insert(ping.nonce);
+    if (send_) {
+      send_(context, target, ping);
+    } else {
+      context.Send(target, ping);
+    }
+  }
+}
+
 void LinkProber::SendVolley(Context& context) {
-  const bool is_padded = request_->is_transfer || HasRoundTrip();
+  const bool is_padded = HasRoundTrip();
   const int count = is_padded && pings_ == Pings::kTrains ? kTrainPings : 1;
   if (const int64_t padding = is_padded ? NextPadding() : padding_; padding != padding_) {
     padding_ = padding;
     soonest_.clear();
   }
   volley_ = {context.now(), is_padded, {}, {}};
-  for (int i = 0; i < count; ++i) {
-    const Ping ping{context.rng().Next(), is_padded ? padding_ / count : 0};
-    volley_.open.insert(ping.nonce);
-    if (send_) {
-      send_(context, request_->target, ping);
-    } else {
-      context.Send(request_->target, ping);
-    }
-  }
+  SendPings(context, request_->target, count, is_padded ? padding_ / count : 0, &volley_);
+}
+
+void LinkProber::Begin(Context& context, const ProbeRequest& transfer) {
+  if (transfers_.size() == kTransfersMax && !transfers_.contains(transfer.target))
+    transfers_.erase(transfers_.begin());
+  Transfer& begun = transfers_[transfer.target];
+  begun = {{context.now(), true, {}, {}},
+           std::clamp<int64_t>(transfer.bytes, 1, kTransferBytesMax)};
+  const int count = pings_ == Pings::kTrains ? kTrainPings : 1;
+  SendPings(context, transfer.target, count, begun.bytes / count, &begun.volley);
 }
 
 // No larger than what passes in kLongest.
 int64_t LinkProber::NextPadding() const {
-  if (request_->is_transfer) return request_->bytes;
   if (rates_.empty()) return std::min(kFirstPaddingBytes, request_->bytes);
   // On a far line a rate is that of the window at first, and the line carries far more.
   const bool takes_longer = !ReadsTrains() && RoundTrip() <= kTooFar;
@@ -85,10 +99,10 @@ int64_t LinkProber::NextPadding() const {
 }
 
 void LinkProber::OnRequest(Context& context, const ProbeRequest& request) {
+  if (request.is_transfer) return Begin(context, request);
   request_ = request;
   began_ = context.now();
-  const int64_t most = request.is_transfer ? kTransferBytesMax : kPaddingBytesMax;
-  request_->bytes = std::clamp<int64_t>(request.bytes, 1, most);
+  request_->bytes = std::clamp<int64_t>(request.bytes, 1, kPaddingBytesMax);
   empty_.clear();
   rates_.clear();
   soonest_.clear();
@@ -181,30 +195,37 @@ void LinkProber::KeepSoonest() {
   }
 }
 
-LinkReading LinkProber::TransferReading() {
-  const NodeId target = std::exchange(request_, {})->target;
-  const auto known = read_.find(target);
+std::optional<LinkReading> LinkProber::OnTransferPong(Instant now, const NodeId& from,
+                                                      const Pong& pong) {
+  const auto found = transfers_.find(from);
+  if (found == transfers_.end() || found->second.volley.open.erase(pong.nonce) == 0)
+    return std::nullopt;
+  Volley& volley = found->second.volley;
+  volley.answered.push_back(now - volley.sent);
+  if (!volley.open.empty()) return std::nullopt;
+  const auto known = read_.find(from);
   const double rtt_s = known == read_.end() ? 0 : known->second.rtt_s;
   // Of a train the first quarter is passed over, in which windows open.
   constexpr size_t kPassedOver = kTrainPings / 4;
   const bool is_train = pings_ == Pings::kTrains;
-  const double began_s = is_train ? volley_.answered[kPassedOver - 1].seconds() : rtt_s;
+  const double began_s = is_train ? volley.answered[kPassedOver - 1].seconds() : rtt_s;
   const double share = is_train ? 1 - static_cast<double>(kPassedOver) / kTrainPings : 1;
-  const double bytes = share * static_cast<double>(padding_);
-  const double took_s = volley_.answered.back().seconds() - began_s;
+  const double bytes = share * static_cast<double>(found->second.bytes);
+  const double took_s = volley.answered.back().seconds() - began_s;
   const double line_s =
       is_train ? std::max(took_s, bytes / kBelievedMost) : OnLineSeconds(bytes, took_s);
-  return {target, rtt_s, bytes / line_s, true};
+  transfers_.erase(found);
+  return LinkReading{from, rtt_s, bytes / line_s, true};
 }
 
 std::optional<LinkReading> LinkProber::OnPong(Context& context, const NodeId& from,
                                               const Pong& pong,
                                               const std::optional<LinkReading>& shown) {
+  if (auto transfer = OnTransferPong(context.now(), from, pong)) return transfer;
   if (!request_ || from != request_->target || volley_.open.erase(pong.nonce) == 0)
     return std::nullopt;
   volley_.answered.push_back(context.now() - volley_.sent);
   if (!volley_.open.empty()) return std::nullopt;
-  if (request_->is_transfer) return TransferReading();
   if (volley_.is_padded) {
     KeepSoonest();
     padded_bytes_ += padding_;

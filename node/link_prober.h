@@ -19,12 +19,14 @@
 // lies between it and the stock window per round trip: some more growth is believed.
 //
 // A transfer (ProbeRequest::is_transfer) is one train, or one ping, of all that is asked for. Its
-// rate is that of its last three quarters, whatever was in its way: that is the question.
+// rate is that of its last three quarters, whatever was in its way: that is the question. So
+// several may be under way, to others each.
 //
 // Where the host says what the bulk of these pings has shown (how fast bursts came at the other
 // end, the shortest round trip), the better of the two counts.
 //
-// A part of the node's actor. One probe at a time; a second request replaces an unfinished one.
+// A part of the node's actor. One probe at a time, and one transfer to each target, of which there
+// are kTransfersMax at most; a second request replaces an unfinished one.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +53,7 @@ class LinkProber {
   static constexpr int64_t kManyRoundTrips = 32, kOpeningRoundTrips = 16;
   static constexpr int64_t kFirstPaddingBytes = 256 << 10;
   static constexpr int64_t kPaddingBytesMax = 4 << 20, kTransferBytesMax = 8 << 20;
+  static constexpr size_t kTransfersMax = 8;
   static constexpr int64_t kPaddingGrowth = 4;
   static constexpr Duration kLongest = Duration::Seconds(1);
   // With a ping that would not be back by then the probe ends without it: the coordinator gives one
@@ -83,8 +86,16 @@ class LinkProber {
     std::vector<Duration> answered;  // after so long, in order
   };
 
+  struct Transfer {
+    Volley volley;
+    int64_t bytes = 0;
+  };
+
   void SendVolley(Context& context);
-  LinkReading TransferReading();
+  void SendPings(Context& context, const NodeId& target, int count, int64_t padding,
+                 Volley* volley);
+  void Begin(Context& context, const ProbeRequest& transfer);
+  std::optional<LinkReading> OnTransferPong(Instant now, const NodeId& from, const Pong& pong);
   bool HasRoundTrip() const;
   Duration RoundTrip() const;
   double Rate() const;  // that the last volleys show
@@ -109,7 +120,8 @@ class LinkProber {
   std::vector<double> rates_;      // of padded volleys, bytes/s
   int64_t padded_bytes_ = 0;       // of all of them
   bool looks_ = false;             // the host
-  std::map<NodeId, LinkReading> read_;  // last, of each target
+  std::map<NodeId, Transfer> transfers_;  // under way, by target
+  std::map<NodeId, LinkReading> read_;    // last, of each target
 };
 
 }  // namespace skerry

@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kAboutAsFast = 0.95;
 constexpr double kOfSharedLine = 0.25;
+constexpr size_t kFanOutGroupsMin = 3;  // of two, speakers have one other
 
 bool IsNear(const LinkMatrix& links, int32_t a, int32_t b, double rtt_s) {
   const LinkEstimate &there = links.At(a, b), &back = links.At(b, a);
@@ -79,6 +80,53 @@ int32_t TargetOf(const LinkMatrix& links, const std::vector<int32_t>& group, int
   return best;
 }
 
+// From the first member of a group whose line is not known to one of each other group.
+LineTest FanOutOf(const LinkMatrix& links, const std::vector<int32_t>& group, int32_t of) {
+  LineTest test;
+  const auto rate_of = [&](int32_t node) {
+    return links.LineOf(node) < 0 ? 0 : links.LineRate(links.LineOf(node));
+  };
+  int32_t from = 0;
+  while (from < links.size() && (group[static_cast<size_t>(from)] != of || rate_of(from) > 0))
+    ++from;
+  if (from == links.size()) return test;
+  std::map<int32_t, int32_t> fastest;  // by group
+  for (int32_t to = 0; to < links.size(); ++to) {
+    const int32_t of_target = group[static_cast<size_t>(to)];
+    if (of_target == of || !links.At(from, to).usable()) continue;
+    const auto [best, is_first] = fastest.emplace(of_target, to);
+    const double rate = links.At(from, to).bytes_per_s;
+    if (!is_first && rate > links.At(from, best->second).bytes_per_s) best->second = to;
+  }
+  std::vector<int32_t> targets;
+  for (const auto& [number, target] : fastest) targets.push_back(target);
+  std::ranges::stable_sort(targets, std::greater<>(),
+                           [&](int32_t to) { return links.At(from, to).bytes_per_s; });
+  if (targets.size() < 2) return test;
+  test.members.push_back(links.nodes()[static_cast<size_t>(from)]);
+  for (const int32_t to : targets) {
+    if (test.targets.size() == kLineMembersMax) break;
+    test.targets.push_back(links.nodes()[static_cast<size_t>(to)]);
+    test.rates.push_back(links.At(from, to).bytes_per_s);
+  }
+  return test;
+}
+
+// Its own line, and that of those beside it that have lines of their own.
+void SetOwnLine(const LineFinding& finding, LinkMatrix* links) {
+  const int32_t node = links->IndexOf(finding.members.front());
+  if (node < 0) return;
+  const auto is_known = [&](int32_t of) {
+    return links->LineOf(of) >= 0 && links->LineRate(links->LineOf(of)) > 0;
+  };
+  if (!is_known(node)) links->SetLine(node, links->AddLine(finding.bytes_per_s()));
+  for (int32_t other = 0; other < links->size(); ++other) {
+    if (other == node || links->LineOf(other) < 0 || is_known(other)) continue;
+    if (IsNear(*links, node, other, LinkEstimator::kRttFloor))
+      links->SetLine(other, links->AddLine(finding.bytes_per_s()));
+  }
+}
+
 }  // namespace
 
 int64_t LineBytes(double bytes_per_s) {
@@ -89,8 +137,7 @@ int64_t LineBytes(double bytes_per_s) {
 
 bool LineFinding::IsWhole() const {
   const auto is_rate = [](double rate) { return std::isfinite(rate) && rate > 0; };
-  return members.size() >= 2 && alone.size() == members.size() &&
-         together.size() == members.size() &&
+  return !members.empty() && alone.size() == members.size() && together.size() == members.size() &&
          std::ranges::adjacent_find(members, std::greater_equal<>()) == members.end() &&
          std::ranges::all_of(alone, is_rate) && std::ranges::all_of(together, is_rate);
 }
@@ -106,6 +153,7 @@ std::vector<size_t> LineFinding::Sharing() const {
 }
 
 double LineFinding::bytes_per_s() const {
+  if (FansOut()) return std::max(alone.front(), together.front());
   double sum = 0;
   std::vector<double> of_one;
   for (const size_t i : Sharing()) {
@@ -120,7 +168,7 @@ double LineFinding::bytes_per_s() const {
 }
 
 std::vector<LineTest> LineTestsOf(const LinkMatrix& links,
-                                  const std::map<NodeId, std::string>& addresses) {
+                                  const std::map<NodeId, std::string>& addresses, bool fans_out) {
   const std::vector<int32_t> group = GroupsOf(links, addresses);
   std::vector<LineTest> tests;
   for (int32_t first = 0; first < links.size(); ++first) {
@@ -140,11 +188,23 @@ std::vector<LineTest> LineTestsOf(const LinkMatrix& links,
   }
   std::ranges::stable_sort(tests, std::greater<>(),
                            [](const LineTest& test) { return test.members.size(); });
+  std::vector<int32_t> groups(group);
+  std::ranges::sort(groups);
+  const auto repeated = std::ranges::unique(groups);
+  groups.erase(repeated.begin(), repeated.end());
+  std::ranges::stable_sort(groups, std::greater<>(),
+                           [&](int32_t of) { return std::ranges::count(group, of); });
+  for (const int32_t of : groups) {
+    if (!fans_out || groups.size() < kFanOutGroupsMin) break;
+    LineTest test = FanOutOf(links, group, of);
+    if (!test.members.empty()) tests.push_back(std::move(test));
+  }
   return tests;
 }
 
 void SetLines(const std::vector<LineFinding>& findings, LinkMatrix* links) {
   for (const LineFinding& finding : findings) {
+    if (finding.FansOut()) continue;
     const std::vector<size_t> sharing = finding.Sharing();
     const int32_t shared = links->AddLine(finding.bytes_per_s());
     for (size_t i = 0; i < finding.members.size(); ++i) {
@@ -153,6 +213,9 @@ void SetLines(const std::vector<LineFinding>& findings, LinkMatrix* links) {
       const bool shares = std::ranges::find(sharing, i) != sharing.end();
       links->SetLine(node, shares ? shared : links->AddLine(0));
     }
+  }
+  for (const LineFinding& finding : findings) {
+    if (finding.FansOut()) SetOwnLine(finding, links);
   }
 }
 

@@ -15,7 +15,7 @@ RoundMessages RoundOf(const PlacementProblem& problem, const Placement& placemen
   const std::vector<std::vector<int32_t>> slots_of = SlotsByStage(problem.workload);
   for (size_t stage = 0; stage < slots_of.size(); ++stage) {
     const auto cohorts = CohortsAmong(problem, placement, slots_of[stage]);
-    const double share = problem.outer.BoundariesToEach(stage, cohorts.size()) /
+    const double share = problem.outer.ToEach(stage, cohorts.size()).all() /
                          static_cast<double>(problem.outer.fragments);
     if (!(share > 0)) continue;
     if (round.messages.size() + cohorts.size() * (cohorts.size() - 1) > kRoundMessagesMax)

@@ -50,8 +50,10 @@ void LineSharing::CrossAt(End end, int32_t slot, Way& way) {
   const Own own = OwnLine(end, way.pair, shares);
   const int32_t far = slots_ + static_cast<int32_t>(fleet_.line_s.size());
   Cross(way, 2 * (slot + (own.is_far ? far : 0)) + side, own.seconds);
-  if (!shares) return;
-  Cross(way, 2 * (slots_ + line) + side, (end.sends ? lines_of_.up_s : lines_of_.down_s)[way.pair]);
+  const double keeps_s = (end.sends ? lines_of_.up_s : lines_of_.down_s)[way.pair];
+  // A near message that is so much faster than the line goes another way.
+  if (!shares || fleet_.line_s[static_cast<size_t>(line)] > kFar * keeps_s) return;
+  Cross(way, 2 * (slots_ + line) + side, keeps_s);
 }
 
 void LineSharing::Reset(const Placement& placement) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <utility>
 
 #include "common/check.h"
@@ -79,6 +80,7 @@ class Scorer {
   explicit Scorer(const PlacementProblem& problem)
       : problem_(problem),
         evaluator_(problem.workload, problem.fleet),
+        lines_(LinesOfProblem(problem)),
         slots_of_(SlotsByStage(problem.workload)),
         traffic_(slots_of_.size()),
         nodes_(slots_of_.size()) {}
@@ -107,13 +109,14 @@ class Scorer {
     for (const int32_t slot : slots) nodes_now_.push_back(placement[static_cast<size_t>(slot)]);
     if (nodes_now_ != nodes_[stage]) {
       nodes_[stage] = nodes_now_;
-      traffic_[stage] = TrafficOf(problem_, placement, stage, slots);
+      traffic_[stage] = TrafficOf(problem_, *lines_, placement, stage, slots);
     }
     return traffic_[stage];
   }
 
   const PlacementProblem& problem_;
   Evaluator evaluator_;
+  std::shared_ptr<const NodeLines> lines_;
   std::vector<std::vector<int32_t>> slots_of_;  // [stage]
   std::vector<StageTraffic> traffic_;           // [stage] between nodes_
   std::vector<std::vector<int32_t>> nodes_;     // [stage] by slot; empty: nothing known yet
@@ -217,8 +220,11 @@ void Anneal(const Annealing& annealing, Rng& rng, Scorer& scorer, PlacementResul
 double ExposedSeconds(const PlacementProblem& problem, const Placement& placement, double step_s) {
   double slowest = 0;
   const std::vector<std::vector<int32_t>> slots_of = SlotsByStage(problem.workload);
-  for (size_t stage = 0; stage < slots_of.size(); ++stage)
-    slowest = std::max(slowest, TrafficOf(problem, placement, stage, slots_of[stage]).delta_s);
+  const std::shared_ptr<const NodeLines> lines = LinesOfProblem(problem);
+  for (size_t stage = 0; stage < slots_of.size(); ++stage) {
+    const StageTraffic traffic = TrafficOf(problem, *lines, placement, stage, slots_of[stage]);
+    slowest = std::max(slowest, traffic.delta_s);
+  }
   return ExposedShare(problem, slowest, step_s);
 }
 

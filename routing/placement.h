@@ -19,17 +19,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "routing/evaluator.h"
+#include "routing/round_cost.h"
 #include "routing/stage_traffic.h"
 
 namespace skerry {
 
 // Deltas that replicas of a stage send each other every τ inner steps, hidden behind δ of them.
 struct OuterTraffic {
-  // Per stage: what goes to each of the others / bytes of a boundary payload. With cohorts as many
-  // as speak, which the placement says: a whole delta, and from so many speakers on parts of it.
+  // Per stage: a whole delta / bytes of a boundary payload. It goes to each of the others that
+  // speak, which with cohorts the placement says; from so many speakers on parts of it do.
   std::vector<double> delta_boundaries;
   size_t sharded_from = std::numeric_limits<size_t>::max();
   double sharded_deltas = 1;  // then for all together: pieces, and sums of the own part
@@ -37,9 +39,11 @@ struct OuterTraffic {
   int64_t overlap_steps = 0;  // δ
   int64_t fragments = 1;      // in each of which τ steps have a round, of such a part of the bytes
 
-  double BoundariesToEach(size_t stage, size_t speakers) const {
+  RoundAmounts ToEach(size_t stage, size_t speakers) const {
     const double delta = delta_boundaries[stage];
-    return speakers < sharded_from ? delta : delta * sharded_deltas / static_cast<double>(speakers);
+    if (speakers < sharded_from) return {delta, 0};
+    const double part = delta / static_cast<double>(speakers);
+    return {part, part * (sharded_deltas - 1)};
   }
 };
 
@@ -50,6 +54,7 @@ struct PlacementProblem {
   NearNodes near;  // off: each replica speaks for itself
   // [stages, n] the node has the memory for a slot of the stage; empty: all have.
   std::vector<uint8_t> fits;
+  std::shared_ptr<const NodeLines> lines = nullptr;  // of the fleet; nullptr: not worked out yet
 };
 
 // kQuick: two starts instead of nine, found with a tenth of the exchanges.

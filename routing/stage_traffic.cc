@@ -44,23 +44,6 @@ double RingOf(const PlacementProblem& problem, const Placement& placement, size_
   return in_parts ? SecondsBehindPass(ring, near.parts[stage], pass_s) : RingSeconds(ring);
 }
 
-// Until the delta of a speaker has reached everybody, by its cohort's number.
-double DeltaOf(const PlacementProblem& problem, const Placement& placement, double boundaries,
-               const std::vector<std::vector<int32_t>>& cohorts, size_t speaker) {
-  const Fleet& fleet = problem.fleet;
-  const int32_t from = NodeAt(placement, cohorts[speaker].front());
-  double sending = 0, arriving = 0;
-  for (size_t other = 0; other < cohorts.size(); ++other) {
-    if (other == speaker) continue;
-    const size_t pair = fleet.Pair(from, NodeAt(placement, cohorts[other].front()));
-    sending += boundaries * fleet.wire_s[pair];
-    arriving =
-        std::max(arriving, fleet.latency_s[pair] +
-                               PassingSeconds(problem, placement, cohorts[other], boundaries));
-  }
-  return sending + arriving;
-}
-
 }  // namespace
 
 double RingSeconds(const std::vector<RingLink>& ring) {
@@ -114,26 +97,18 @@ std::vector<std::vector<int32_t>> CohortsAmong(const PlacementProblem& problem,
   return cohorts;
 }
 
-double PassingSeconds(const PlacementProblem& problem, const Placement& placement,
-                      const std::vector<int32_t>& cohort, double boundaries) {
-  double seconds = 0;
-  for (size_t i = 1; i < cohort.size(); ++i) {
-    seconds += boundaries * problem.fleet.wire_s[problem.fleet.Pair(NodeAt(placement, cohort[0]),
-                                                                    NodeAt(placement, cohort[i]))];
-  }
-  return seconds;
-}
-
-StageTraffic TrafficOf(const PlacementProblem& problem, const Placement& placement, size_t stage,
+StageTraffic TrafficOf(const PlacementProblem& problem, const NodeLines& lines,
+                       const Placement& placement, size_t stage,
                        const std::vector<int32_t>& slots) {
   const std::vector<std::vector<int32_t>> cohorts = CohortsAmong(problem, placement, slots);
-  const double boundaries = problem.outer.BoundariesToEach(stage, cohorts.size());
+  const RoundAmounts amounts = problem.outer.ToEach(stage, cohorts.size());
   StageTraffic traffic;
   traffic.speakers = static_cast<int32_t>(cohorts.size());
-  for (size_t speaker = 0; speaker < cohorts.size(); ++speaker) {
-    traffic.delta_s =
-        std::max(traffic.delta_s, DeltaOf(problem, placement, boundaries, cohorts, speaker));
-    if (!problem.near.IsOn()) continue;
+  for (const SpeakerCost& cost : SpeakerCosts(problem, lines, placement, cohorts)) {
+    const RoundTime time = TimeOfRound(cost, amounts, cohorts.size(), problem.fleet.handling_s);
+    traffic.delta_s = std::max(traffic.delta_s, time.seconds());
+  }
+  for (size_t speaker = 0; problem.near.IsOn() && speaker < cohorts.size(); ++speaker) {
     traffic.ring_s = std::max(traffic.ring_s, RingOf(problem, placement, stage, cohorts[speaker]));
     const int32_t from = NodeAt(placement, cohorts[speaker].front());
     for (size_t other = 0; other < cohorts.size(); ++other) {
@@ -142,8 +117,13 @@ StageTraffic TrafficOf(const PlacementProblem& problem, const Placement& placeme
       traffic.distance += std::sqrt(problem.fleet.latency_s[problem.fleet.Pair(from, to)]);
     }
   }
-  traffic.distance *= boundaries / static_cast<double>(problem.outer.inner_steps);
+  traffic.distance *= amounts.all() / static_cast<double>(problem.outer.inner_steps);
   return traffic;
+}
+
+StageTraffic TrafficOf(const PlacementProblem& problem, const Placement& placement, size_t stage,
+                       const std::vector<int32_t>& slots) {
+  return TrafficOf(problem, *LinesOfProblem(problem), placement, stage, slots);
 }
 
 StepRings RingsOf(const PlacementProblem& problem, const Placement& placement) {
@@ -170,11 +150,9 @@ double StepSeconds(Evaluator& evaluator, const PlacementProblem& problem,
 }
 
 double RingSeconds(const PlacementProblem& problem, const Placement& placement) {
-  if (!problem.near.IsOn()) return 0;
   double slowest = 0;
-  const std::vector<std::vector<int32_t>> slots_of = SlotsByStage(problem.workload);
-  for (size_t stage = 0; stage < slots_of.size(); ++stage)
-    slowest = std::max(slowest, TrafficOf(problem, placement, stage, slots_of[stage]).ring_s);
+  for (const double seconds : RingsOf(problem, placement).seconds)
+    slowest = std::max(slowest, seconds);
   return slowest;
 }
 

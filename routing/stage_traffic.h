@@ -11,7 +11,7 @@
 //                       overlap for those of the step before (StepRings)
 //   ... in parts        of a ring of two only for what is not made while the last backward pass
 //                       runs (SumPart)
-//   a round             until a speaker's delta is at all others, and passed on there
+//   a round             until a speaker's delta is at all others, and passed on (round_cost.h)
 //
 // Where nobody is near anybody each replica speaks. Pure; any thread.
 #pragma once
@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "routing/evaluator.h"
+#include "routing/node_lines.h"
 
 namespace skerry {
 
@@ -92,7 +93,9 @@ struct StageTraffic {
                         // counts those of boundary payloads; 0 without cohorts
   int32_t speakers = 0;
 };
-// Of a stage with these slots.
+// Of a stage with these slots; `lines` of the problem's fleet.
+StageTraffic TrafficOf(const PlacementProblem& problem, const NodeLines& lines,
+                       const Placement& placement, size_t stage, const std::vector<int32_t>& slots);
 StageTraffic TrafficOf(const PlacementProblem& problem, const Placement& placement, size_t stage,
                        const std::vector<int32_t>& slots);
 
@@ -106,9 +109,5 @@ double StepSeconds(Evaluator& evaluator, const PlacementProblem& problem,
 // Over all stages: for the slowest ring, as StageTraffic::ring_s; how many speak.
 double RingSeconds(const PlacementProblem& problem, const Placement& placement);
 int32_t Speakers(const PlacementProblem& problem, const Placement& placement);
-
-// What a speaker's bytes to its members take when it passes on so many boundary payloads.
-double PassingSeconds(const PlacementProblem& problem, const Placement& placement,
-                      const std::vector<int32_t>& cohort, double boundaries);
 
 }  // namespace skerry

@@ -47,7 +47,11 @@ absl::StatusOr<ShownPlan> PlanLike(size_t strategy, const PlanComparison& compar
   StrategyInput asked;
   asked.fleet = shown.model.problem.fleet;
   asked.shape = shown.model.problem.workload;
-  asked.delta_boundaries = shown.model.problem.outer.delta_boundaries;
+  for (size_t stage = 0; stage < in_order.stages.size(); ++stage) {
+    const RoundAmounts amounts =
+        shown.model.problem.outer.ToEach(stage, in_order.stages[stage].replicas.size());
+    asked.delta_boundaries.push_back(amounts.all());
+  }
   asked.microbatches_per_step = comparison.plan.microbatches_per_step;
   asked.skip_ratio = input.config.pipeline.skip_ratio;
   asked.seed = input.config.seed;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -22,6 +23,10 @@ const PathSpec& PathBetween(const NetworkSpec& network, const SiteSpec& from, co
                        static_cast<size_t>(to.region)];
 }
 
+double PortOf(const SiteSpec& site, int32_t nodes) {
+  return nodes > 1 && !site.local_is_shared ? site.local_bytes_per_s : 0;
+}
+
 Way WayOf(const NetworkSpec& network, std::span<const int32_t> nodes_at, int32_t from, int32_t to) {
   const auto site = [&](int32_t node) { return network.site_of_node[static_cast<size_t>(node)]; };
   const SiteSpec& a = network.sites[static_cast<size_t>(site(from))];
@@ -34,8 +39,7 @@ Way WayOf(const NetworkSpec& network, std::span<const int32_t> nodes_at, int32_t
               2 * (a.access_one_way.seconds() + b.access_one_way.seconds());
   way.bytes_per_s = network.window_bytes_max / std::max(way.rtt_s, 1e-6);
   const auto port = [&](int32_t node, const SiteSpec& of) {
-    const bool has_port = nodes_at[static_cast<size_t>(site(node))] > 1 && !of.local_is_shared;
-    return has_port ? of.local_bytes_per_s : 0;
+    return PortOf(of, nodes_at[static_cast<size_t>(site(node))]);
   };
   for (const double limit : {port(from, a), a.up_bytes_per_s, there.bytes_per_s,
                              there.flow_bytes_per_s, b.down_bytes_per_s, port(to, b)}) {
@@ -44,13 +48,29 @@ Way WayOf(const NetworkSpec& network, std::span<const int32_t> nodes_at, int32_t
   return way;
 }
 
+LineFinding FanOutFinding(const NetworkSpec& network, std::span<const int32_t> nodes_at,
+                          int32_t site, const LineTest& test) {
+  const SiteSpec& of = network.sites[static_cast<size_t>(site)];
+  double together = std::accumulate(test.rates.begin(), test.rates.end(), 0.0);
+  const double port = PortOf(of, nodes_at[static_cast<size_t>(site)]);
+  for (const double limit : {port, of.up_bytes_per_s}) {
+    if (limit > 0) together = std::min(together, limit);
+  }
+  return {test.members, {test.rates.front()}, {together}};
+}
+
 // What the tests of these links find where nothing but access lines is shared.
-std::vector<LineFinding> FindingsOf(const NetworkSpec& network, const LinkMatrix& links) {
+std::vector<LineFinding> FindingsOf(const NetworkSpec& network, std::span<const int32_t> nodes_at,
+                                    const LinkMatrix& links, bool fans_out) {
   const auto site_of = [&](const NodeId& node) {
     return network.site_of_node[static_cast<size_t>(links.IndexOf(node)) + 1];
   };
   std::vector<LineFinding> findings;
-  for (const LineTest& test : LineTestsOf(links, {})) {
+  for (const LineTest& test : LineTestsOf(links, {}, fans_out)) {
+    if (test.FansOut()) {
+      findings.push_back(FanOutFinding(network, nodes_at, site_of(test.members.front()), test));
+      continue;
+    }
     LineFinding finding{test.members, test.rates, test.rates};
     std::map<int32_t, double> sending;
     for (const NodeId& member : test.members) ++sending[site_of(member)];
@@ -97,7 +117,8 @@ absl::StatusOr<Topology> TopologyOf(const Scenario& scenario, const RunConfig& r
   }
   LinkMatrix& links = topology.input.links;
   links = estimator.Estimate(topology.input.nodes, Instant());
-  if (scenario.tests_lines) SetLines(FindingsOf(scenario.network, links), &links);
+  if (scenario.tests_lines)
+    SetLines(FindingsOf(scenario.network, nodes_at, links, run.cluster.is_on()), &links);
   return topology;
 }
 

@@ -104,10 +104,7 @@ double Predict(const RunConfig& config, const NominalFleet& nominal, const Parti
   problem.outer.inner_steps = outer.inner_steps;
   problem.outer.overlap_steps = HidingSteps(outer);
   for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
-    const StageShape& shape = partition.stages[stage];
-    const double delta =
-        RoundBytesToEach(config, shape.layers(), stage == 0, static_cast<size_t>(shape.replicas));
-    problem.outer.delta_boundaries.push_back(delta / payload);
+    ChargeRounds(config, partition.stages[stage].layers(), stage == 0, &problem.outer);
   }
   return step_s + ExposedSeconds(problem, partition.nodes, step_s);
 }

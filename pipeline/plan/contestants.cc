@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -113,16 +114,8 @@ void Charge(const RunConfig& config, const Partition& partition, PlacementProble
   problem->outer.inner_steps = std::max<int64_t>(1, config.outer.inner_steps);
   problem->outer.overlap_steps = HidingSteps(config.outer);
   problem->outer.fragments = FragmentsOf(config.outer);
-  const auto payload = static_cast<double>(BoundaryBytes(config));
   for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
-    const StageShape& shape = partition.stages[stage];
-    if (config.cluster.is_on()) {
-      ChargeBySpeakers(config, shape.layers(), stage == 0, &problem->outer);
-      continue;
-    }
-    const double delta =
-        RoundBytesToEach(config, shape.layers(), stage == 0, static_cast<size_t>(shape.replicas));
-    problem->outer.delta_boundaries.push_back(delta / payload);
+    ChargeRounds(config, partition.stages[stage].layers(), stage == 0, &problem->outer);
   }
 }
 
@@ -133,6 +126,7 @@ PlacementProblem ProblemOf(const PlannerInput& input, const Contestants& contest
   PlacementProblem problem;
   problem.workload = WorkloadOf(config, partition, paths, steps_max);
   problem.fleet = FleetOf(input, contestants);
+  problem.lines = std::make_shared<const NodeLines>(LinesOf(problem.fleet));
   Charge(config, partition, &problem);
   problem.near = NearOf(input, contestants, partition);
   PutOff(config, partition, contestants.offers, &problem.fleet);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -129,11 +130,11 @@ absl::StatusOr<PlanModel> ModelOf(const PlannerInput& input, const PipelinePlan&
   std::iota(model.placement.begin(), model.placement.end(), 0);
   model.problem.workload = WorkloadOf(config, plan);
   SKERRY_ASSIGN_OR_RETURN(model.problem.fleet, FleetOf(input, config, plan, nodes));
+  model.problem.lines = std::make_shared<const NodeLines>(LinesOf(model.problem.fleet));
   model.problem.near = NearOf(config, plan, others.size());
   model.problem.outer.inner_steps = std::max<int64_t>(1, config.outer.inner_steps);
   model.problem.outer.overlap_steps = HidingSteps(config.outer);
   model.problem.outer.fragments = FragmentsOf(config.outer);
-  const auto payload = static_cast<double>(BoundaryBytes(config));
   Partition partition;
   for (const StageAssignment& stage : plan.stages) {
     partition.stages.push_back(
@@ -144,13 +145,7 @@ absl::StatusOr<PlanModel> ModelOf(const PlannerInput& input, const PipelinePlan&
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     const StageAssignment& assignment = plan.stages[stage];
     const int32_t layers = assignment.last_layer - assignment.first_layer;
-    const bool ends = stage == 0;
-    if (config.cluster.is_on()) {
-      ChargeBySpeakers(config, layers, ends, &model.problem.outer);
-      continue;
-    }
-    const double delta = RoundBytesToEach(config, layers, ends, assignment.replicas.size());
-    model.problem.outer.delta_boundaries.push_back(delta / payload);
+    ChargeRounds(config, layers, stage == 0, &model.problem.outer);
   }
   return model;
 }

@@ -11,16 +11,23 @@ namespace {
 
 constexpr double kShareMax = 16;
 
-// 0: not known. `slot` is one of the stage's.
+bool AreTogether(const StageAssignment& stage, size_t a, size_t b) {
+  return a == b || (!stage.cohorts.empty() && stage.cohorts[a] == stage.cohorts[b]);
+}
+
+// 0: not known. `slot` is one of the stage's; of a cohort all members' links are read, as its room
+// has one uplink as a rule, and one member's few readings are off by more than a share.
 double UplinkOf(size_t slot, const StageAssignment& stage, const LinkMatrix& links) {
   std::vector<double> rates;
-  for (size_t other = 0; other < stage.replicas.size(); ++other) {
-    const bool is_near = !stage.cohorts.empty() && stage.cohorts[slot] == stage.cohorts[other];
-    if (other == slot || is_near) continue;
-    const int32_t from = links.IndexOf(stage.replicas[slot]);
-    const int32_t to = links.IndexOf(stage.replicas[other]);
-    if (from < 0 || to < 0 || !links.At(from, to).usable()) return 0;
-    rates.push_back(links.At(from, to).bytes_per_s);
+  for (size_t member = 0; member < stage.replicas.size(); ++member) {
+    if (!AreTogether(stage, slot, member)) continue;
+    for (size_t other = 0; other < stage.replicas.size(); ++other) {
+      if (AreTogether(stage, slot, other)) continue;
+      const int32_t from = links.IndexOf(stage.replicas[member]);
+      const int32_t to = links.IndexOf(stage.replicas[other]);
+      if (from < 0 || to < 0 || !links.At(from, to).usable()) return 0;
+      rates.push_back(links.At(from, to).bytes_per_s);
+    }
   }
   std::sort(rates.begin(), rates.end());
   return rates.empty() ? 0 : rates[rates.size() / 2];

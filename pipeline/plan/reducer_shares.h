@@ -8,10 +8,10 @@
 namespace skerry {
 
 // Shares of the stages whose rounds are sharded, by what their replicas can send: the median of
-// each one's links to those of other cohorts, over that of the slowest, as a power of two up to 16.
-// None where a link is not known, or all are alike; where cohorts are on and `reduce` is auto all
-// are 1 then, and a stage without shares is not sharded (IsShardedStage). They change who sums
-// what, never a bit of the sums.
+// each one's links, of a cohort of all members' links to those of others, over that of the slowest,
+// as a power of two up to 16. None where a link is not known, or all are alike; where cohorts are
+// on and `reduce` is auto all are 1 then, and a stage without shares is not sharded
+// (IsShardedStage). They change who sums what, never a bit of the sums.
 void SetShares(const RunConfig& config, const LinkMatrix& links, PipelinePlan* plan);
 
 }  // namespace skerry

@@ -30,9 +30,9 @@ inline double RoundBytesToEach(const RunConfig& config, int32_t layers, bool hol
   return delta * ShardedDeltas(config.outer) / static_cast<double>(replicas);
 }
 
-// How many replicas of a stage speak only its placement says (OuterTraffic).
-inline void ChargeBySpeakers(const RunConfig& config, int32_t layers, bool holds_ends,
-                             OuterTraffic* outer) {
+// Of one stage more. How many of its replicas speak only its placement says (OuterTraffic).
+inline void ChargeRounds(const RunConfig& config, int32_t layers, bool holds_ends,
+                         OuterTraffic* outer) {
   const auto delta = static_cast<double>(DeltaBytes(config, layers, holds_ends));
   outer->delta_boundaries.push_back(delta / static_cast<double>(BoundaryBytes(config)));
   outer->sharded_deltas = ShardedDeltas(config.outer);

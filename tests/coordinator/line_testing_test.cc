@@ -145,6 +145,43 @@ TEST_CASE("LineTesting: who is found to share a line is no longer two others' ta
   CHECK(of_house_0 == (shares ? std::vector<size_t>{1, 1} : std::vector<size_t>{2, 2}));
 }
 
+TEST_CASE("LineTesting: what one carries to several at once, and nobody asks alone",
+          "[coordinator]") {
+  const LineTest test{{N(3)}, {N(90), N(91), N(92)}, {2e6, 1e6, 1e6}};
+  LineTesting testing;
+  testing.Set({test}, Instant());
+  int times = 0;
+  const Told told = RunAll(testing, [&](const auto& transfers) {
+    for (const auto& transfer : transfers) CHECK(transfer.from == N(3));
+    const double rate = ++times == 1 ? 0.2e6 : 0.8e6;  // closed windows at first
+    return std::vector<double>(transfers.size(), rate);
+  });
+  CHECK(told.asked == std::vector<size_t>{3, 3});
+  REQUIRE(told.findings.size() == 1);
+  CHECK(told.findings[0] == LineFinding{{N(3)}, {2e6}, {3 * 0.8e6}});
+  testing.Set({test}, Instant());
+  CHECK(testing.IsOver());
+}
+
+TEST_CASE("LineTesting: a program that has one transfer at a time costs one wait",
+          "[coordinator]") {
+  const auto from = [](uint32_t node) { return LineTest{{N(node)}, {N(90), N(91)}, {1e6, 1e6}}; };
+  LineTesting testing;
+  testing.Set({PairTo(0, 1e6), from(0), from(5), from(6)}, Instant());
+  Instant now;
+  for (const auto& transfer : testing.Next(now))
+    CHECK(testing.Answered(transfer.from, transfer.target, 1e6));
+  const auto asked = testing.Next(now);
+  REQUIRE(asked.size() == 2);
+  CHECK_FALSE(testing.Answered(N(1), asked[1].target, 1e6));  // asked of another
+  CHECK(testing.Answered(N(0), asked[1].target, 1e6));        // the second took the first's place
+  now = now + LineTesting::kPatience + Duration::Millis(1);
+  CHECK(testing.Next(now).empty());
+  CHECK(testing.IsOver());
+  testing.Set({from(5)}, now);
+  CHECK(testing.IsOver());
+}
+
 TEST_CASE("LineTesting: a house is tested once, and again when it has grown", "[coordinator]") {
   LineTesting testing;
   testing.NoteFound({{N(0), N(1)}, {1, 1}, {1, 1}});

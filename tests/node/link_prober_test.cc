@@ -198,3 +198,35 @@ TEST_CASE("LinkProber: of a transfer no more than so much is sent, whatever was 
                               LinkProber::Pings::kTrains, {}, true);
   CHECK(probe.bytes <= LinkProber::kTransferBytesMax);
 }
+
+TEST_CASE("LinkProber: transfers to several are under way at once, beside a probe") {
+  const auto pings = GENERATE(LinkProber::Pings::kSingle, LinkProber::Pings::kTrains);
+  const NodeId other = TestNodeId(3), third = TestNodeId(4);
+  FakeContext context;
+  LinkProber prober({}, pings);
+  prober.OnRequest(context, {third, 1 << 20});
+  prober.OnRequest(context, {kThere, 1 << 20, true});
+  prober.OnRequest(context, {other, 1 << 20, true});
+  // One line of 1 MB/s: the answers come in the order of the pings, the probe's last.
+  auto sent = std::exchange(context.sends, {});
+  std::ranges::rotate(sent, sent.begin() + 1);
+  std::map<NodeId, LinkReading> readings;
+  int64_t bytes = 0;
+  for (const auto& [to, message] : sent) {
+    const Ping& ping = std::get<Ping>(message);
+    bytes += ping.padding_bytes;
+    context.AdvanceTo(Instant() + Duration::Seconds(1e-6 * static_cast<double>(bytes)));
+    CHECK_FALSE(prober.OnPong(context, TestNodeId(9), Pong{ping.nonce}));
+    if (const auto reading = prober.OnPong(context, to, Pong{ping.nonce})) {
+      CHECK(reading->is_transfer);
+      CHECK(readings.emplace(to, *reading).second);
+    }
+    CHECK_FALSE(prober.OnPong(context, to, Pong{ping.nonce}));  // again
+  }
+  CHECK(bytes == 2 << 20);
+  REQUIRE(readings.size() == 2);
+  CHECK(readings.at(kThere).bytes_per_s == Approx(1e6).epsilon(0.01));
+  const bool is_train = pings == LinkProber::Pings::kTrains;
+  CHECK(readings.at(other).bytes_per_s == Approx(is_train ? 1e6 : 0.5e6).epsilon(0.01));
+  CHECK(context.sends.size() == 1);  // the probe goes on
+}

@@ -116,6 +116,53 @@ TEST_CASE("LineTestsOf: one public address is one router, however slow its radio
   CHECK(LineTestsOf(links, far).empty());
 }
 
+TEST_CASE("LineTestsOf: one of each group sends to one of each other, where there are three",
+          "[routing]") {
+  LinkMatrix links = Homes({2, 3, 1});
+  links.At(2, 5).bytes_per_s = 80 * kMbit;
+  links.At(2, 1).bytes_per_s = 60 * kMbit;
+  const auto fan_outs = [&] {
+    std::vector<LineTest> tests = LineTestsOf(links, {}, true);
+    CHECK(LineTestsOf(links, {}).size() + 3 == tests.size());
+    std::erase_if(tests, [](const LineTest& test) { return !test.FansOut(); });
+    return tests;
+  };
+  const std::vector<LineTest> tests = fan_outs();
+  REQUIRE(tests.size() == 3);  // the largest group first
+  CHECK(tests[0].members == std::vector{N(2)});
+  CHECK(tests[0].targets == std::vector{N(5), N(1)});
+  CHECK(tests[0].rates == std::vector{80 * kMbit, 60 * kMbit});
+  CHECK(tests[0].SenderTo(1) == N(2));
+  CHECK(tests[1].members == std::vector{N(0)});
+  CHECK(tests[2].members == std::vector{N(5)});
+  // Of who shares a line it is known what that carries; the third of the house does not.
+  SetLines({{{N(2), N(3), N(4)}, {40, 40, 40}, {20, 20, 40}}}, &links);
+  CHECK(fan_outs()[0].members == std::vector{N(4)});
+  CHECK(LineTestsOf(Homes({3, 3}), {}, true).size() == LineTestsOf(Homes({3, 3}), {}).size());
+}
+
+TEST_CASE("SetLines: what one carries to several its neighbours do, if they share nothing",
+          "[routing]") {
+  LinkMatrix links = Homes({4, 1, 1});
+  for (int32_t a = 0; a < 4; ++a) {
+    for (int32_t b = 0; b < 4; ++b)
+      if (a != b) links.At(a, b).rtt_s = 5e-4;
+  }
+  const LineFinding fan_out{{N(2)}, {50}, {150}};
+  CHECK(fan_out.FansOut());
+  CHECK(fan_out.Sharing().empty());
+  CHECK(fan_out.bytes_per_s() == 150);
+  CHECK(LineFinding{{N(2)}, {50}, {40}}.bytes_per_s() == 50);
+  // Told before the house is, which has grown since.
+  SetLines({fan_out, {{N(0), N(1), N(2), N(3)}, {50, 50, 50, 50}, {25, 25, 50, 50}}}, &links);
+  CHECK(links.LineRate(links.LineOf(0)) == 50);  // shared
+  CHECK(links.LineRate(links.LineOf(1)) == 50);
+  CHECK(links.LineRate(links.LineOf(2)) == 150);
+  CHECK(links.LineRate(links.LineOf(3)) == 150);
+  CHECK(links.LineOf(2) != links.LineOf(3));
+  CHECK(links.LineOf(4) == -1);
+}
+
 TEST_CASE("LineBytes: half a second of the line, within bounds", "[routing]") {
   CHECK(LineBytes(80 * kMbit) == 5'000'000);
   CHECK(LineBytes(1) == kLineBytesMin);
@@ -143,7 +190,9 @@ TEST_CASE("LineFinding: who carries less together shares, and one alone does not
 
 TEST_CASE("LineFinding: what is not whole is known", "[routing]") {
   CHECK_FALSE(LineFinding{}.IsWhole());
-  CHECK_FALSE(LineFinding{{N(0)}, {1}, {1}}.IsWhole());
+  CHECK(LineFinding{{N(0)}, {1}, {1}}.IsWhole());  // what one carries to several
+  CHECK_FALSE(LineFinding{{N(0)}, {1}, {}}.IsWhole());
+  CHECK_FALSE(LineFinding{{N(0)}, {1}, {-1}}.IsWhole());
   CHECK_FALSE(LineFinding{{N(0), N(1)}, {1}, {1, 1}}.IsWhole());
   CHECK_FALSE(LineFinding{{N(0), N(1)}, {1, 1}, {1, 0}}.IsWhole());
   CHECK_FALSE(LineFinding{{N(0), N(1)}, {1, NAN}, {1, 1}}.IsWhole());

@@ -125,8 +125,8 @@ TEST_CASE("Traffic of a stage: a ring of three, a speaker that passes on", "[rou
   problem.outer.sharded_deltas = 1.5;
   problem.outer.sharded_from = 5;
   CHECK(TrafficOf(problem, placement, 0, slots).delta_s == Approx(30 * 0.003 + 0.03));
-  problem.outer.sharded_from = 4;  // a quarter of 15 to each
-  CHECK(TrafficOf(problem, placement, 0, slots).delta_s == Approx(3 * 15.0 / 4 * 0.003 + 0.03));
+  problem.outer.sharded_from = 4;  // a quarter of 15 to each, in two legs
+  CHECK(TrafficOf(problem, placement, 0, slots).delta_s == Approx(3 * 15.0 / 4 * 0.003 + 2 * 0.03));
 }
 
 TEST_CASE("Evaluator: a cohort's next step opens when all have summed", "[routing][cohorts]") {

@@ -46,6 +46,24 @@ TEST_CASE("A plan knows who shares an uplink, if the scenario's coordinator look
   }
 }
 
+TEST_CASE("A plan knows what a node carries to several at once, where there are cohorts",
+          "[sim][plan]") {
+  auto scenario = LoadScenario(std::string(SKERRY_SCENARIO_DIR) + "/three_rooms");
+  REQUIRE(scenario.ok());
+  for (const auto* groups : {"measured", "off"}) {
+    RunConfig run = scenario->run;
+    run.cluster.groups = groups;
+    const auto topology = TopologyOf(*scenario, run);
+    REQUIRE(topology.ok());
+    const LinkMatrix& links = topology->input.links;
+    for (int32_t node = 0; node < links.size(); ++node) {
+      REQUIRE(links.LineOf(node) >= 0);
+      // Two flows of 100 Mbit/s, to each of two other rooms.
+      CHECK(links.LineRate(links.LineOf(node)) == Approx(run.cluster.is_on() ? 25e6 : 0));
+    }
+  }
+}
+
 TEST_CASE("The plan shown is the coordinator's: the same time, taken apart without a rest",
           "[sim][plan]") {
   const PlanComparison comparison = Compare("three_regions");

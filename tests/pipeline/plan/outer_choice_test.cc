@@ -232,6 +232,10 @@ TEST_CASE("Outer choice: all others of the stage are sent to", "[plan]") {
   c.problem.fleet.wire_s.assign(16, 1e-9);
   for (const int32_t other : {1, 2}) c.problem.fleet.wire_s[c.problem.fleet.Pair(0, other)] = 1;
   c.problem.fleet.latency_s.assign(16, 0.1);
+  // Another link of its line is faster, so both are sent to at once.
+  CHECK(c.Choose().transfer_s == Approx(1.3));
+  c.problem.fleet.wire_s[c.problem.fleet.Pair(0, 3)] = 1;
+  c.problem.workload.microbatches = {{0, {0}}, {0, {3}}};
   const OuterChoice choice = c.Choose();
   CHECK(choice.transfer_s == Approx(2.5));
   const double payload = 4.0 * c.config.model.hidden * c.config.model.context *

@@ -132,6 +132,28 @@ TEST_CASE("RoundShape: what a cohort has inside is no part of its share", "[plan
   CHECK(stage.shares == std::vector<int32_t>{1, 1, 1, 4});
 }
 
+TEST_CASE("RoundShape: one member's lucky readings are not its cohort's share", "[plan][cohorts]") {
+  PipelinePlan plan = PlanOf(6);
+  plan.stages.erase(plan.stages.begin());
+  StageAssignment& stage = plan.stages[0];
+  stage.cohorts = {0, 0, 0, 1, 1, 1};
+  LinkMatrix links(stage.replicas);
+  const auto set = [&](size_t from, double rate) {
+    for (size_t to = 0; to < 6; ++to)
+      if (from != to) links.Set(stage.replicas[from], stage.replicas[to], 0.02, rate);
+  };
+  for (size_t from = 0; from < 6; ++from) set(from, 1e6);
+  set(0, 1.9e6);
+  RunConfig config;
+  config.cluster.groups = "measured";
+  config.outer.reduce = OuterReduce::kSharded;
+  SetShares(config, links, &plan);
+  CHECK(stage.shares.empty());
+  set(1, 1.9e6);
+  SetShares(config, links, &plan);
+  CHECK(stage.shares == std::vector<int32_t>{2, 2, 2, 1, 1, 1});
+}
+
 // Of four cohorts of two: whoever speaks has as much to sum as the others.
 TEST_CASE("RoundShape: parts of who does not speak are spread over who does, also after a death",
           "[plan][cohorts]") {
