@@ -229,7 +229,9 @@ void Transport::OnRelayState(const NodeId& peer, StripeId stripe, const RelaySta
   if (const auto link = links_.find(peer); link != links_.end() && UsesRelay(peer)) {
     ready ? link->second.sender.OpenStripe(Now(), stripe) : link->second.sender.CloseStripe(stripe);
   }
-  if (stripe == kControlWire && ready) FlushPeer(peer);
+  if (stripe != kControlWire || !ready) return;
+  rerouted_.insert(peer);
+  FlushPeer(peer);
 }
 
 void Transport::OnRelayData(const NodeId& peer, StripeId stripe, const RelayData& data,
