@@ -1,8 +1,11 @@
 #include "common/cli_program.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
+#include <limits>
 #include <memory>
 
 #include "common/error_pages.h"
@@ -83,6 +86,24 @@ void AddExamples(CLI::App& app, const std::string& program, const std::string& p
     if (!footer.empty()) own->footer(footer + "\n" + own->get_footer());
     AddExamples(*own, program, name, examples);
   }
+}
+
+// CLI11 takes "-1" for the highest number without a sign, as strtoull does, and what is beyond it.
+std::string NoWholeNumber(const std::string& text) {
+  errno = 0;
+  static_cast<void>(std::strtoull(text.c_str(), nullptr, 0));
+  if (text.starts_with("-")) return absl::StrFormat("Value %s is below 0", text);
+  if (errno != ERANGE) return "";  // whether it is a number at all is CLI11's to say
+  return absl::StrFormat("Value %s is above %d", text, std::numeric_limits<uint64_t>::max());
+}
+
+void CheckWholeNumbers(CLI::App& app) {
+  for (CLI::Option* option : app.get_options([](const CLI::Option*) { return true; })) {
+    if (option->get_type_name().starts_with("UINT"))
+      option->check(CLI::Validator(NoWholeNumber, ""));
+  }
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
+    CheckWholeNumbers(*command);
 }
 
 // `help`, `help COMMAND`, `help CODE`.
@@ -166,6 +187,7 @@ int RunCommandLine(CLI::App& app, int argc, char** argv, const std::vector<CliEx
     own_code = 0;
   });
   AddExamples(app, app.get_name(), "", examples);
+  CheckWholeNumbers(app);
   ShowPlainly(app);
   try {
     app.parse(argc, argv);

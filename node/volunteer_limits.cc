@@ -31,7 +31,8 @@ absl::StatusOr<DailyHours> ParseHours(const std::string& text) {
                          dash == std::string::npos ? -1 : MinuteOf(text.substr(dash + 1))};
   if (hours.from_minute < 0 || hours.to_minute < 0 || hours.from_minute == hours.to_minute)
     return InvalidArgument(
-        "hours: want from-to as in 22-08 or 22:30-08:00, got '%s' [SK-limit-hours]", text);
+        "hours: want from-to as in 22-08 or 22:30-08:00, or always, got '%s' [SK-limit-hours]",
+        text);
   return hours;
 }
 

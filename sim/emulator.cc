@@ -20,6 +20,7 @@
 #include "sim/child_process.h"
 #include "sim/cohort_summary.h"
 #include "sim/emulated_network.h"
+#include "sim/out_directory.h"
 #include "sim/scenario.h"
 #include "sim/scenario_emulate.h"
 #include "wire/config.h"
@@ -122,12 +123,12 @@ class Emulation {
 };
 
 absl::Status Emulation::Prepare() {
+  SKERRY_RETURN_IF_ERROR(
+      PrepareOut(out_, {"emulate",
+                        {"logs/run.toml"},
+                        {"run", "nodes", "logs", "model", "report.json", "report.html",
+                         "events.jsonl", "evaluation.json", "reference.json"}}));
   std::error_code error;
-  // Only what an emulation made is removed: a wrong --out must not cost anybody a folder.
-  for (const char* mine : {"run", "nodes", "logs", "model", "report.json", "report.html",
-                           "events.jsonl", "evaluation.json", "reference.json"}) {
-    fs::remove_all(out_ / mine, error);
-  }
   fs::create_directories(out_ / "logs", error);
   fs::create_directories(out_ / "nodes", error);
   if (error) return Unavailable("%s: %s", out_.string(), error.message());
@@ -380,6 +381,7 @@ absl::Status Emulate(const EmulateOptions& options, const volatile bool& interru
   SKERRY_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.scenario));
   if (scenario.expect != Expectations())
     Say("the figures of [expect] are those of `skerry-sim run`; emulate does not compare them");
+  SKERRY_RETURN_IF_ERROR(CanEmulatePackets(scenario));
   Emulation emulation(options, std::move(scenario), interrupted);
   SKERRY_RETURN_IF_ERROR(emulation.Prepare());
   SKERRY_RETURN_IF_ERROR(emulation.StartAll());

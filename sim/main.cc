@@ -64,7 +64,8 @@ void AddEmulate(CLI::App& app, CommandLine& line) {
   command->add_flag("--reference", emulate.reference,
                     "also train the same model in one process on the same tokens");
   command->add_option("--seed", emulate.seed, "instead of the run's own");
-  command->add_option("--steps", emulate.steps, "inner steps, instead of the run's own");
+  command->add_option("--steps", emulate.steps, "inner steps, instead of the run's own")
+      ->check(CLI::PositiveNumber);
   command
       ->add_option("--checkpoints", emulate.checkpoints,
                    "rounds between checkpoints, of each of which the loss on held-out text is "
@@ -106,7 +107,8 @@ void AddRun(CLI::App& app, CommandLine& line) {
   command->add_option("--out", run.out_dir,
                       "write events.jsonl, report.json, report.html, simulation.html here");
   command->add_option("--report", run.report, "write one page of pictures here");
-  command->add_option("--gantt-step", run.gantt_step, "inner step where its Gantt begins");
+  command->add_option("--gantt-step", run.gantt_step, "inner step where its Gantt begins")
+      ->check(CLI::NonNegativeNumber);
   command->add_option("--set", run.changes, "SECTION.KEY=VALUE of the run's configuration")
       ->allow_extra_args(false);
   command->callback([&] { line.status = RunScenario(line.run); });

@@ -10,6 +10,7 @@
 #include "common/status.h"
 #include "model/file_io.h"
 #include "model/text_source.h"
+#include "sim/out_directory.h"
 #include "sim/scenario.h"
 #include "sim/soak_leg.h"
 #include "wire/wakeup.h"
@@ -95,8 +96,7 @@ absl::StatusOr<Ground> Prepare(const SoakOptions& options) {
   if (!fs::is_regular_file(options.text_file, error)) {
     return NotFound("--text %s: no such file; want one of text to train on", options.text_file);
   }
-  for (const char* mine : {"data", "leg"}) fs::remove_all(out / mine, error);
-  fs::create_directories(out, error);
+  SKERRY_RETURN_IF_ERROR(PrepareOut(out, {"soak", {"leg"}, {"data", "leg"}}));
   for (const auto& entry : fs::directory_iterator(out, error)) {
     if (entry.path().filename().string().starts_with("complaints-of-leg-"))
       fs::remove_all(entry.path(), error);

@@ -149,8 +149,10 @@ CLI::App* AddSoakCommand(CLI::App& app, SoakProgramOptions& options) {
   command->add_option("--out", soak.out_dir, "where everything goes")->capture_default_str();
   command->add_option("--text", soak.text_file, "to train on: plain, .gz or .dz")
       ->capture_default_str();
-  command->add_option("--steps", soak.steps, "inner steps of a leg; 0: about two minutes of them");
-  command->add_option("--legs", soak.legs, "so many disturbed legs, instead of --minutes");
+  command->add_option("--steps", soak.steps, "inner steps of a leg; 0: about two minutes of them")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--legs", soak.legs, "so many disturbed legs, instead of --minutes")
+      ->check(CLI::NonNegativeNumber);
   command
       ->add_option("--checkpoints", soak.checkpoint_pairs,
                    "instead: so many pairs of undisturbed legs, with checkpoints and without")

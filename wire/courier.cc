@@ -62,9 +62,23 @@ size_t CourierSession::LaneFor(TrafficClass traffic) const {
   return has_lanes ? static_cast<size_t>(traffic) : 0;
 }
 
-void CourierSession::Acknowledge(Instant now, Lane& lane, uint64_t acknowledged) {
+// A burst of losses, as when a connection broke, is repeated as fast as acknowledgements come. Not
+// so by a host that repeats every second anyway, as the simulation does.
+void CourierSession::OnAcknowledged(Instant now, size_t index, uint64_t acknowledged,
+                                    std::vector<Frame>& out) {
+  Lane& to = lane(index);
+  const bool got_on = Acknowledge(now, to, acknowledged);
+  if (options_->repeat_after < kSpeaksWithoutAck) return;
+  if (got_on) return RepeatUpTo(index, kRepeatAfterAck, out);
+  const Instant last = to.repeat_due - to.repeat_after;  // progress, or repeat
+  if (index == 0 && to.unacknowledged() > 0 && now - last >= kSpeaksWithoutAck)
+    Repeat(now, index, true, out);
+}
+
+// True: it got on.
+bool CourierSession::Acknowledge(Instant now, Lane& lane, uint64_t acknowledged) {
   const uint64_t first = lane.FirstUnacknowledged();
-  if (lane.unacknowledged() == 0 || acknowledged < first) return;
+  if (lane.unacknowledged() == 0 || acknowledged < first) return false;
   const size_t done = std::min<size_t>(acknowledged - first + 1, lane.unacknowledged());
   for (size_t i = 0; i < done; ++i) lane.outbox[lane.acknowledged++].reset();
   unacknowledged_ -= static_cast<uint32_t>(done);
@@ -74,6 +88,7 @@ void CourierSession::Acknowledge(Instant now, Lane& lane, uint64_t acknowledged)
     lane.acknowledged = 0;
   }
   BeginRepeating(now, lane);
+  return true;
 }
 
 void CourierSession::Accept(Lane& lane, uint64_t sequence, SharedMessage message,
@@ -141,7 +156,8 @@ bool CourierSession::OnFrame(Instant now, Frame frame, std::vector<Frame>& out,
   }
 
   Lane& from = lane(header.lane);
-  if (header.receiver_incarnation == incarnation_) Acknowledge(now, from, header.acknowledged);
+  if (header.receiver_incarnation == incarnation_)
+    OnAcknowledged(now, header.lane, header.acknowledged, out);
   if (header.sequence == 0) return restarted;
   if (header.sequence > from.delivered + kEarlyMax) {
     ++refused_;
@@ -184,22 +200,34 @@ void CourierSession::CarryOver(Instant now, std::vector<Frame>& out) {
     old.outbox.clear();
     old.acknowledged = 0;
     old.next_sequence = 1;
+    old.lost_before = 0;
+    old.repeated = 0;
   }
   unacknowledged_ = 0;
   last_bulk_in_control_ = 0;
   for (SharedMessage& message : kept) Send(now, std::move(message), out);
 }
 
-void CourierSession::Repeat(Instant now, size_t index, std::vector<Frame>& out) {
-  // Only the oldest: if it arrives, the acknowledgement shows what else is missing.
-  constexpr size_t kRepeatAtOnce = 4;
+// Only the oldest: if it arrives, the acknowledgement says that there is a way.
+void CourierSession::Repeat(Instant now, size_t index, bool all_lost, std::vector<Frame>& out) {
   Lane& late = lane(index);
-  const uint64_t first = late.FirstUnacknowledged();
-  for (size_t i = 0; i < std::min(kRepeatAtOnce, late.unacknowledged()); ++i)
-    out.push_back(MakeFrame(index, first + i, late.outbox[late.acknowledged + i]));
+  late.repeated = late.FirstUnacknowledged();
+  late.lost_before = all_lost ? late.next_sequence : late.repeated + kRepeatAtOnce;
+  RepeatUpTo(index, kRepeatAtOnce, out);
   late.owed_acks = 0;
   late.repeat_after = std::min(late.repeat_after * 2, options_->repeat_after_max);
   late.repeat_due = now + late.repeat_after;
+}
+
+// Of what is lost at most `at_once` are under way again.
+void CourierSession::RepeatUpTo(size_t index, size_t at_once, std::vector<Frame>& out) {
+  Lane& late = lane(index);
+  const uint64_t first = late.FirstUnacknowledged();
+  const uint64_t end = std::min({first + at_once, late.lost_before, late.next_sequence});
+  for (late.repeated = std::max(late.repeated, first); late.repeated < end; ++late.repeated) {
+    const SharedMessage& message = late.outbox[late.acknowledged + late.repeated - first];
+    out.push_back(MakeFrame(index, late.repeated, message));
+  }
 }
 
 std::optional<Instant> CourierSession::NextDue() const {
@@ -215,17 +243,19 @@ std::optional<Instant> CourierSession::NextDue() const {
 void CourierSession::Tick(Instant now, std::vector<Frame>& out) {
   for (size_t i = 0; i < lanes(); ++i) {
     Lane& at = lane(i);
-    if (at.unacknowledged() > 0 && at.repeat_due <= now) Repeat(now, i, out);
+    // Bulk that is late may still be under way.
+    if (at.unacknowledged() > 0 && at.repeat_due <= now) Repeat(now, i, i == 0, out);
     if (at.owed_acks == 0 || at.ack_due > now) continue;
     at.owed_acks = 0;
     out.push_back(MakeFrame(i, 0, nullptr));
   }
 }
 
-void CourierSession::RepeatSoon(Instant now) {
-  for (size_t i = 0; i < lanes(); ++i) {
-    lane(i).repeat_due = now;
+void CourierSession::RepeatLost(Instant now, bool bulk_too, std::vector<Frame>& out) {
+  for (size_t i = 0; i < (bulk_too ? lanes() : 1); ++i) {
+    if (lane(i).unacknowledged() == 0) continue;
     lane(i).repeat_after = options_->repeat_after / 2;  // doubled by the repeat
+    Repeat(now, i, true, out);
   }
 }
 
@@ -335,10 +365,12 @@ size_t Courier::Unacknowledged(const NodeId& peer) const {
   return it == peers_.end() ? 0 : it->second.session.unacknowledged();
 }
 
-void Courier::RepeatSoon(const NodeId& peer, Instant now) {
+void Courier::RepeatLost(Instant now, const NodeId& peer, bool bulk_too,
+                         std::vector<Outgoing>& out) {
   const auto it = peers_.find(peer);
   if (it == peers_.end()) return;
-  it->second.session.RepeatSoon(now);
+  it->second.session.RepeatLost(now, bulk_too, frames_);
+  Address(peer, out);
   List(peer, it->second);
 }
 

@@ -129,8 +129,8 @@ class CourierSession {
   void Tick(Instant now, std::vector<Frame>& out);
   std::optional<Instant> NextDue() const;
 
-  // There is a new way to the peer: what is unacknowledged is repeated at once (the next Tick).
-  void RepeatSoon(Instant now);
+  // What was under way is lost, of messages that go by themselves or of bulk, too: repeats at once.
+  void RepeatLost(Instant now, bool bulk_too, std::vector<Frame>& out);
 
   // What a process shows to a peer that it has forgotten so often.
   static uint64_t IncarnationAfter(uint64_t incarnation, uint64_t times_forgotten);
@@ -147,6 +147,10 @@ class CourierSession {
  private:
   static constexpr int kAckEvery = 16;
   static constexpr Duration kAckDelay = Duration::Millis(20);
+  // A peer that speaks, and has acknowledged nothing for so long, has not got it.
+  static constexpr Duration kSpeaksWithoutAck = Duration::Seconds(2);
+  static constexpr size_t kRepeatAtOnce = 4;  // nobody knows whether there is a way
+  static constexpr size_t kRepeatAfterAck = 16;
 
   struct Lane {
     uint64_t next_sequence = 1;  // of the next message to the peer
@@ -158,6 +162,10 @@ class CourierSession {
     Instant ack_due;
     Instant repeat_due;
     Duration repeat_after;
+    // After a repeat: all below `lost_before` was sent before it, of that all below `repeated` is
+    // sent again.
+    uint64_t lost_before = 0;
+    uint64_t repeated = 0;
     std::unique_ptr<std::map<uint64_t, SharedMessage>> early;  // few ever need it
 
     size_t unacknowledged() const { return outbox.size() - acknowledged; }
@@ -178,11 +186,13 @@ class CourierSession {
   Frame MakeFrame(size_t lane, uint64_t sequence, SharedMessage message) const;
   bool IsOfDeadProcess(uint64_t sender_incarnation) const;
   bool Follow(Instant now, uint64_t sender_incarnation, std::vector<Frame>& out);
-  void Acknowledge(Instant now, Lane& lane, uint64_t acknowledged);
+  void OnAcknowledged(Instant now, size_t index, uint64_t acknowledged, std::vector<Frame>& out);
+  bool Acknowledge(Instant now, Lane& lane, uint64_t acknowledged);
   void Accept(Lane& lane, uint64_t sequence, SharedMessage message,
               std::vector<SharedMessage>& delivered);
   void CarryOver(Instant now, std::vector<Frame>& out);
-  void Repeat(Instant now, size_t index, std::vector<Frame>& out);
+  void Repeat(Instant now, size_t index, bool all_lost, std::vector<Frame>& out);
+  void RepeatUpTo(size_t index, size_t at_once, std::vector<Frame>& out);
   void BeginRepeating(Instant now, Lane& lane) const;
 
   const CourierOptions* options_;
@@ -243,7 +253,7 @@ class Courier {
 
   // Messages queued to `peer` that it has not acknowledged.
   size_t Unacknowledged(const NodeId& peer) const;
-  void RepeatSoon(const NodeId& peer, Instant now);
+  void RepeatLost(Instant now, const NodeId& peer, bool bulk_too, std::vector<Outgoing>& out);
 
   // Frames refused so far: wrong run, older incarnation, replayed sequence, beyond the bounds.
   int64_t refused() const;

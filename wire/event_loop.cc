@@ -169,6 +169,7 @@ void EventLoop::Core::Turn() {
   transport_->Receive([this](Transport::Received received) { OnFrame(std::move(received)); });
   gathers_ = false;
   CarryOut();
+  for (const NodeId& peer : transport_->TakeRerouted()) RepeatLost(peer, false);
   RepeatDue();
   SendDue();
   OnReached();
@@ -271,7 +272,7 @@ void EventLoop::Core::OnSilentCoordinator() {
   const auto next = route_->Next(now_, courier_.Unacknowledged(coordinator) > 0);
   if (!next) return;
   const absl::Status dialled = transport_->Dial(coordinator, *next);
-  courier_.RepeatSoon(coordinator, now_);  // what waits went the other way
+  RepeatLost(coordinator, true);  // what waits went the other way
   Do(EventEffect{dialled.ok() ? "coordinator_silent" : "unreachable",
                  "{\"dialling\":" + Quoted(*next) + "}"});
 }

@@ -146,6 +146,7 @@ class EventLoop::Core final : public Context {
   bool MaySpeak(const NodeId& who);
   bool MayPass(Transport::Received& received);
   void RepeatDue();
+  void RepeatLost(const NodeId& peer, bool bulk_too);
   void SendDue();
   void NoteStalls();
   void SendOut(std::vector<Courier::Outgoing>& out);

@@ -259,6 +259,12 @@ void EventLoop::Core::RepeatDue() {
   SendOut(out);
 }
 
+void EventLoop::Core::RepeatLost(const NodeId& peer, bool bulk_too) {
+  std::vector<Courier::Outgoing> out;
+  courier_.RepeatLost(Clock(), peer, bulk_too, out);
+  SendOut(out);
+}
+
 void EventLoop::Core::SendDue() {
   if (!failure_.ok()) return;
   if (shaper_) {
@@ -289,7 +295,7 @@ void EventLoop::Core::NoteStalls() {
   for (const auto& [peer, since] : stalled) {
     if (Clock() - since < BulkSender::kBeginsAnewAfter) continue;
     transport_->DropBulk(peer);
-    courier_.RepeatSoon(peer, Clock());
+    RepeatLost(peer, true);
     stalled_.erase(peer);  // told again if it stands still again
   }
 }

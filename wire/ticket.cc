@@ -87,18 +87,25 @@ bool AreTcpEndpoints(const std::string& endpoints) {
   return !all.empty() && std::all_of(all.begin(), all.end(), IsTcpEndpoint);
 }
 
-std::string Strip(const std::string& text) {
-  constexpr char kSpace[] = " \t\r\n";
-  const size_t first = text.find_first_not_of(kSpace);
-  if (first == std::string::npos) return "";
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+// What a mail or a terminal broke into lines is whole again.
+std::string WithoutSpaces(std::string text) {
+  std::erase_if(text, [](unsigned char c) { return absl::ascii_isspace(c); });
+  return text;
+}
+
+// "skerry2-…"
+bool IsOfOtherVersion(const std::string& text) {
+  constexpr std::string_view kName = "skerry";
+  const size_t end = text.find_first_not_of("0123456789", kName.size());
+  return text.starts_with(kName) && end != std::string::npos && end > kName.size() &&
+         text[end] == '-';
 }
 
 // The bytes of the base64url part, with their length and checksum found right.
 absl::StatusOr<Bytes> Unwrap(const std::string& text) {
   const std::string prefix = kPrefix;
   if (text.rfind(prefix, 0) != 0) {
-    if (text.rfind("skerry", 0) == 0 && text.find('-') != std::string::npos) {
+    if (IsOfOtherVersion(text)) {
       return InvalidArgument(
           "this ticket is of version '%s', this program reads %s: update the "
           "older of coordinator and node [SK-ticket-version]",
@@ -217,7 +224,7 @@ absl::StatusOr<std::string> IssueTicket(const Identity& coordinator, const Ticke
 }
 
 absl::StatusOr<Bytes> TicketBytes(const std::string& text) {
-  return Unwrap(Strip(text));
+  return Unwrap(WithoutSpaces(text));
 }
 
 absl::StatusOr<Ticket> DecodeTicket(const std::string& text) {

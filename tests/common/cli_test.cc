@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <limits>
+#include <optional>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -151,6 +153,24 @@ TEST_CASE("Values of options are shown as people read them", "[common]") {
   CHECK(shown("FLOAT:FLOAT in [0.001 - 16384]", "32") == "0.001 to 16384;32");
   CHECK(shown("INT:NONNEGATIVE", "2e+05") == "INT;200000");
   CHECK(shown("TEXT", "run-1e") == "TEXT;run-1e");
+}
+
+TEST_CASE("A number without a sign is refused with one, and beyond the highest",
+          "[common][error]") {
+  const auto parsed = [](const char* number) {
+    CLI::App app{"skerry-toy: a toy", "skerry-toy"};
+    uint64_t seed = 1;
+    app.add_subcommand("run", "runs")->add_option("--seed", seed, "of chance");
+    const char* words[] = {"skerry-toy", "run", "--seed", number};
+    const int done = 0;
+    const int code = RunCommandLine(app, 4, const_cast<char**>(words), {}, &done);
+    return code == 0 ? std::optional(seed) : std::nullopt;
+  };
+  CHECK(parsed("7") == 7);
+  CHECK(parsed("18446744073709551615") == std::numeric_limits<uint64_t>::max());
+  CHECK_FALSE(parsed("-1"));
+  CHECK_FALSE(parsed("18446744073709551616"));
+  CHECK_FALSE(parsed("seven"));
 }
 
 TEST_CASE("What is wrong with a command line is said with its command", "[common]") {

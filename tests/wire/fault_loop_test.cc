@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kMessages = 12;
 constexpr int kBeats = 20;
+constexpr int kSwallowed = 40;
 
 // Gradients of 1 MiB and some from one process to another, over a wild path.
 struct Transfer {
@@ -230,6 +231,109 @@ TEST_CASE("Faults: a peer whose address changes in the middle is reached at the 
   transfer.Run();
   CHECK(moved.carried() >= kMessages * size - transfer.path->carried());
   CHECK(moved.carried() > (kMessages - 6) * size);
+}
+
+TEST_CASE("Faults: control that a way swallowed is said again over the next one, at once",
+          "[faults][loop]") {
+  Process ann(1), bob(2);
+  ann.Open(ann.Options());
+  bob.Open(bob.Options());
+  WildPath path(bob.loop->endpoint()), moved(bob.loop->endpoint());
+  int got = 0;
+  Instant dialled, there;  // of ann's clock
+  ann.actor.on_start = [&](Context& c) {
+    c.ConnectPeer(bob.id(), path.endpoint());
+    c.Send(bob.id(), Pong{1});
+  };
+  bob.actor.on_start = [&](Context& c) { c.ConnectPeer(ann.id(), ""); };
+  bob.actor.on_message = [&](Context& c, const NodeId&, const Message&) {
+    path.Hold(false, true);
+    for (int i = 0; i < kSwallowed; ++i) c.Send(ann.id(), Heartbeat{.waiting_for = ""});
+    c.StartTimer(Duration::Millis(200));
+  };
+  bob.actor.on_timer = [&](Context&, TimerId) {
+    ann.loop->Post([&](Context& a) {
+      dialled = a.now();
+      a.ConnectPeer(bob.id(), moved.endpoint());
+    });
+  };
+  ann.actor.on_message = [&](Context& c, const NodeId&, const Message&) {
+    if (++got < kSwallowed) return;
+    there = c.now();
+    bob.loop->Post([](Context& b) { b.Stop(0, ""); });
+    c.Stop(0, "");
+  };
+  bob.Start();
+  ann.Start();
+  CHECK(ann.Join() == "0");  // four at a time, every eight seconds, it would not be in time
+  CHECK(bob.Join() == "0");
+  CHECK(got == kSwallowed);
+  CHECK(there - dialled < Duration::Seconds(1.8));  // the courier itself waits for two
+}
+
+TEST_CASE("Transport: a connection made anew is known to who listens, though the dialler is silent",
+          "[reach][loop]") {
+  Process ann(1), bob(2);
+  ann.Open(ann.Options());
+  bob.Open(bob.Options());
+  WildPath path(bob.loop->endpoint());
+  bool got = false, is_broken = false;
+  ann.actor.on_start = [&](Context& c) {
+    c.ConnectPeer(bob.id(), path.endpoint());
+    c.Send(bob.id(), Pong{1});
+  };
+  ann.actor.on_message = [&](Context& c, const NodeId&, const Message&) {
+    got = true;
+    bob.loop->Post([](Context& b) { b.Stop(0, ""); });
+    c.Stop(0, "");
+  };
+  bob.actor.on_start = [&](Context& c) { c.ConnectPeer(ann.id(), ""); };
+  bob.actor.on_message = [](Context& c, const NodeId&, const Message&) {
+    c.StartTimer(Duration::Millis(500));  // all is acknowledged
+  };
+  bob.actor.on_timer = [&](Context& c, TimerId) {
+    if (std::exchange(is_broken, true)) return c.Send(ann.id(), Pong{2});
+    path.BreakAll();
+    c.StartTimer(Duration::Millis(500));
+  };
+  bob.Start();
+  ann.Start();
+  CHECK(ann.Join() == "0");
+  CHECK(bob.Join() == "0");
+  CHECK(got);
+}
+
+// It knocked when the connection was made, and says nothing now.
+TEST_CASE("Transport: who was hung up on and is here again is reached by its own connection",
+          "[reach][loop]") {
+  Process ann(1), bob(2);
+  ann.Open(ann.Options());
+  bob.Open(bob.Options());
+  const Payload payload = MakePayload(Bytes(300'000, 7));
+  int got = 0;
+  ann.actor.on_start = [&](Context& c) {
+    c.ConnectPeer(bob.id(), bob.loop->endpoint());
+    c.Send(bob.id(), Pong{1});
+  };
+  ann.actor.on_message = [&](Context& c, const NodeId&, const Message&) {
+    if (++got < 2) return;
+    bob.loop->Post([](Context& b) { b.Stop(0, ""); });
+    c.Stop(0, "");
+  };
+  bob.actor.on_start = [&](Context& c) { c.ConnectPeer(ann.id(), ""); };
+  bob.actor.on_message = [](Context& c, const NodeId&, const Message&) {
+    c.StartTimer(Duration::Millis(500));  // all is acknowledged
+  };
+  bob.actor.on_timer = [&](Context& c, TimerId) {
+    c.DisconnectPeer(ann.id());
+    c.ConnectPeer(ann.id(), "");
+    for (int i = 0; i < 2; ++i) c.Send(ann.id(), Gradient{i, 0, 0, 0, 0, payload});
+  };
+  bob.Start();
+  ann.Start();
+  CHECK(ann.Join() == "0");
+  CHECK(bob.Join() == "0");
+  CHECK(got == 2);
 }
 
 }  // namespace

@@ -90,6 +90,43 @@ TEST_CASE("Relay: two nodes that nobody can dial talk through the coordinator", 
   CHECK(bob.loop->counters().refused_sender == 0);
 }
 
+// As one with IPv4 only behind a router, and one with IPv6 only.
+TEST_CASE("Relay: who is dialled in vain answers over the relay that it is called to",
+          "[relay][loop]") {
+  Process coordinator(1), ann(2), bob(3);
+  Serve(coordinator);
+  const Payload payload = MakePayload(Pattern(300'000));
+  bool asked = false, answered = false;
+  Join(ann, coordinator, false, [&](Context& c) {
+    c.ConnectPeer(bob.id(), "tcp://127.0.0.1:1");  // nobody is there
+    c.Send(bob.id(), Heartbeat{.waiting_for = ""});
+  });
+  Join(bob, coordinator, false, [&](Context& c) { c.ConnectPeer(ann.id(), ""); });
+  bob.actor.on_message = [&, greet = bob.actor.on_message](Context& c, const NodeId& from,
+                                                           const Message& message) {
+    greet(c, from, message);
+    if (from == ann.id() && !std::exchange(asked, true))
+      c.Send(ann.id(), Gradient{0, 0, 0, 0, 0, payload});
+  };
+  ann.actor.on_message = [&, welcome = ann.actor.on_message](Context& c, const NodeId& from,
+                                                             const Message& message) {
+    welcome(c, from, message);
+    if (!std::holds_alternative<Gradient>(message)) return;
+    answered = true;
+    bob.loop->Post([](Context& b) { b.Stop(0, ""); });
+    c.Send(coordinator.id(), Leave{"the end"});
+    c.Stop(0, "");
+  };
+  coordinator.Start();
+  ann.Start();
+  bob.Start();
+  CHECK(ann.Join() == "0");
+  CHECK(bob.Join() == "0");
+  CHECK(coordinator.Join() == "0");
+  CHECK(asked);
+  CHECK(answered);
+}
+
 TEST_CASE("Relay: one that dies in the middle of a transfer loses and doubles nothing",
           "[relay][loop]") {
   Process coordinator(1), ann(2), bob(3), relay(4);

@@ -78,7 +78,15 @@ TEST_CASE("Ticket: other texts get a reason", "[wire][ticket][error]") {
   CHECK_THAT(Error(DecodeTicket("hello world")), Contains("not a ticket"));
   CHECK_THAT(Error(DecodeTicket("skerry2-abcd")), Contains("version 'skerry2'"));
   CHECK_THAT(Error(DecodeTicket(Text() + "AAAA")), Contains("4 characters too many"));
-  CHECK_THAT(Error(DecodeTicket("skerry1-ab cd")), Contains("character 11"));
+  CHECK_THAT(Error(DecodeTicket("skerry1-ab.cd")), Contains("character 11"));
+  CHECK_THAT(Error(DecodeTicket("skerry-node join " + Text())), Contains("not a ticket"));
+}
+
+TEST_CASE("Ticket: one that was broken into lines is read", "[wire][ticket]") {
+  std::string broken = "  " + Text() + "\r\n";
+  broken.insert(62, "\r\n");
+  broken.insert(40, "  ");
+  CHECK(DecodeTicket(broken).ok());
 }
 
 TEST_CASE("Ticket: orders that make no ticket are refused", "[wire][ticket][error]") {

@@ -91,6 +91,11 @@ void WildPath::Hold(bool to_target, bool from_target) {
   holds_[0] = from_target;
 }
 
+void WildPath::BreakAll() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& connection : connections_) connection->dead = true;
+}
+
 void WildPath::HoldOldest(bool holds) {
   const std::lock_guard lock(mutex_);
   holds_oldest_ = holds;

@@ -27,6 +27,8 @@ class WildPath {
   void BreakEvery(int64_t bytes, uint64_t seed);
   // After so many bytes breaks all connections, takes no more, and calls `then` on its own thread.
   void CloseAfter(int64_t bytes, std::function<void()> then);
+  // Breaks all connections; new ones are taken.
+  void BreakAll();
   // Bytes in this direction stop where they are; connections stand.
   void Hold(bool to_target, bool from_target);
   // To the target, of the oldest connection alone.

@@ -23,6 +23,8 @@ constexpr int kLingerMs = 1000;
 constexpr int kReconnectMs = 100;  // doubling to the maximum, with libzmq's own jitter
 constexpr int kReconnectMsMax = 5000;
 constexpr int kHandshakeMs = 10'000;
+// The system would ask again after 1, 3, 7, 15, 31 seconds: a line that is back is found late.
+constexpr int kConnectMs = 5000;
 constexpr int kBacklog = 512;  // connections that the system has taken and libzmq has not
 // A connection whose other end is gone is given up by TCP itself. ZeroMQ's own heartbeats are not
 // used: libzmq 4.3.4 aborts the process when one falls due on a connection that ended while its
@@ -108,6 +110,7 @@ void Transport::SetCommonOptions(zmq::socket_t& socket) {
   socket.set(zmq::sockopt::rcvhwm, kHighWaterFrames);
   socket.set(zmq::sockopt::maxmsgsize, limits::kPartBytesMax);
   socket.set(zmq::sockopt::handshake_ivl, kHandshakeMs);
+  socket.set(zmq::sockopt::connect_timeout, kConnectMs);
   socket.set(zmq::sockopt::tcp_keepalive, 1);
   socket.set(zmq::sockopt::tcp_keepalive_idle, kKeepaliveIdleS);
   socket.set(zmq::sockopt::tcp_keepalive_intvl, kKeepaliveEveryS);
@@ -142,8 +145,10 @@ zmq::socket_t Transport::ClientSocket(const NodeId& peer) {
 
 zmq::socket_t Transport::DialSocket(const NodeId& peer, const std::string& endpoint, bool knocks) {
   zmq::socket_t dealer = ClientSocket(peer);
-  // An empty message as soon as it stands, each time: so the other side knows its way here.
+  // An empty message as soon as it stands: so the other side knows its way here. Each time, as
+  // what is queued while no connection stands would else keep the queue, and no new one knocks.
   dealer.set(zmq::sockopt::probe_router, knocks);
+  dealer.set(zmq::sockopt::immediate, knocks);
   SetFamily(dealer, endpoint);
   dealer.connect(endpoint);
   return dealer;
@@ -196,8 +201,9 @@ void Transport::HangUp(const NodeId& peer) {
   links_.erase(peer);
   active_.erase(peer);
   lines_.erase(peer);
-  routing_ids_.erase(peer);
   waiting_.erase(peer);
+  // Its connection may stand, and knocks only when it is made: who is here again, as the same
+  // process, is reached by it. Where it does not, sending says so.
 }
 
 // A line that nothing has come over may lead nowhere; what the peer itself dialled is better.

@@ -117,6 +117,9 @@ class Transport {
   // The peer's process is a new one, or nothing gets through to it: what it was being sent in bulk
   // is void.
   void DropBulk(const NodeId& peer);
+  // Peers to which there is another way for control than there was: what went the old one may be
+  // lost.
+  std::set<NodeId> TakeRerouted() { return std::exchange(rerouted_, {}); }
 
   // Dials the node back at DialBackAt(listens, where it is seen); what came of it is taken later.
   void TryReach(const NodeId& node, const std::vector<std::string>& listens);
@@ -337,6 +340,7 @@ class Transport {
   std::vector<NodeId> relays_;
   NodeId always_;
   Instant relays_tended_;
+  std::set<NodeId> rerouted_;
   RelayDesk desk_;
   TextOfNode seen_;  // addresses from which peers dialled
   std::map<NodeId, ReachAttempt> reaching_;

@@ -70,7 +70,9 @@ Transport::SendResult Transport::SendControl(const NodeId& peer, std::span<const
   if (IsByLine(peer)) return SendPart(lines_.at(peer).dealer, nullptr, bytes);
   const auto route = routing_ids_.find(peer);
   if (route == routing_ids_.end()) return SendResult::kNoWay;
-  return SendPart(router_, &route->second, bytes);
+  const SendResult result = SendPart(router_, &route->second, bytes);
+  if (result == SendResult::kNoWay) routing_ids_.erase(route);
+  return result;
 }
 
 // What is small and urgent goes over the connection for signals, too: whichever comes first counts,

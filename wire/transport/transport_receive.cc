@@ -177,6 +177,7 @@ void Transport::LearnRoute(const NodeId& peer, const std::string& routing_id) {
       StripeOf({peer, false, std::nullopt, routing_id}, link->second) != BulkSender::kControlStripe)
     return;
   known = routing_id;
+  rerouted_.insert(peer);
   FlushPeer(peer);
 }
 

@@ -35,11 +35,11 @@ bool Transport::UsesRelay(const NodeId& peer) const {
   if (routing_ids_.contains(peer) || peer == always_) return false;
   if (through_relay_.contains(peer)) return true;
   const auto line = lines_.find(peer);
-  if (line == lines_.end() || line->second.heard) return false;
+  if (line != lines_.end() && line->second.heard) return false;
   if (relays_.empty() && always_.IsZero()) return false;
   const auto pair = pairs_.find(peer);
-  return (pair != pairs_.end() && pair->second.called) ||
-         Now() - line->second.dialled > kDirectPatience;
+  if (pair != pairs_.end() && pair->second.called) return true;  // it finds no other way to us
+  return line != lines_.end() && Now() - line->second.dialled > kDirectPatience;
 }
 
 std::map<NodeId, NodeId> Transport::Relayed() const {
@@ -229,7 +229,9 @@ void Transport::OnRelayState(const NodeId& peer, StripeId stripe, const RelaySta
   if (const auto link = links_.find(peer); link != links_.end() && UsesRelay(peer)) {
     ready ? link->second.sender.OpenStripe(Now(), stripe) : link->second.sender.CloseStripe(stripe);
   }
-  if (stripe == kControlWire && ready) FlushPeer(peer);
+  if (stripe != kControlWire || !ready) return;
+  rerouted_.insert(peer);
+  FlushPeer(peer);
 }
 
 void Transport::OnRelayData(const NodeId& peer, StripeId stripe, const RelayData& data,
