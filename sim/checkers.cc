@@ -89,6 +89,7 @@ void Checkers::NoteRewind(Instant now) {
   step_of_.clear();
   best_step_ = state().plan->start.step;
   progress_ = now;
+  lost_to_rewinds_ = NotCreditedBelow(best_step_);
 }
 
 void Checkers::NoteGone() {
@@ -327,10 +328,18 @@ void Checkers::OnTick(Instant now, bool able) {
   }
 }
 
-// What a data node had under way when it died, or steps of it that its heir had left behind.
+// What a data node had under way when it died, or steps of it that its heir had left behind; and
+// what was late when the run went back to a checkpoint of later steps, and is not made again.
 int64_t Checkers::MicrobatchesLostAtMost() const {
-  return data_node_deaths_ * (RoundClock(options_.config).StepsBehind() + 1) *
-         options_.config.pipeline.microbatches_per_step;
+  return lost_to_rewinds_ + data_node_deaths_ * (RoundClock(options_.config).StepsBehind() + 1) *
+                                options_.config.pipeline.microbatches_per_step;
+}
+
+int64_t Checkers::NotCreditedBelow(int64_t step) const {
+  int64_t credited = 0;
+  for (const auto& [of, losses] : state().losses)
+    credited += of < step ? std::ssize(losses.by_microbatch) : 0;
+  return step * options_.config.pipeline.microbatches_per_step - credited;
 }
 
 void Checkers::AtEnd(Instant now) {
@@ -359,15 +368,10 @@ void Checkers::CheckBasesAtEnd(Instant now) {
 
 void Checkers::CheckLedgerAtEnd(Instant now) {
   const int32_t each = options_.config.pipeline.microbatches_per_step;
-  int64_t missing = 0, tokens = 0;
-  for (int64_t step = 0; step < options_.config.steps; ++step) {
-    const auto losses = state().losses.find(step);
-    const auto credited = losses == state().losses.end()
-                              ? 0
-                              : static_cast<int64_t>(losses->second.by_microbatch.size());
-    missing += each - credited;
-    if (losses == state().losses.end()) continue;
-    for (const auto& [microbatch, loss] : losses->second.by_microbatch) {
+  const int64_t missing = NotCreditedBelow(options_.config.steps);
+  int64_t tokens = 0;
+  for (const auto& [step, losses] : state().losses) {
+    for (const auto& [microbatch, loss] : losses.by_microbatch) {
       tokens += loss.tokens;
       if (microbatch < 0 || microbatch >= each) {
         Violate(now, "ledger_exact",
@@ -377,8 +381,8 @@ void Checkers::CheckLedgerAtEnd(Instant now) {
   }
   if (missing > MicrobatchesLostAtMost()) {
     Violate(now, "ledger_exact",
-            absl::StrFormat("%d microbatches were never credited; by the deaths of data nodes at "
-                            "most %d may be missing",
+            absl::StrFormat("%d microbatches were never credited; by the deaths of data nodes and "
+                            "by going back at most %d may be missing",
                             missing, MicrobatchesLostAtMost()));
   }
   if (tokens != state().tokens) {

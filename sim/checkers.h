@@ -152,6 +152,7 @@ class Checkers {
   void CheckBasesAtEnd(Instant now);
   void CheckLedgerAtEnd(Instant now);
   int64_t MicrobatchesLostAtMost() const;
+  int64_t NotCreditedBelow(int64_t step) const;
 
   CheckerOptions options_;
   JournalAudit audit_;
@@ -181,6 +182,7 @@ class Checkers {
   std::set<NodeId> beside_liars_;
   bool all_alive_ = true;  // nobody of the plan has died yet
   int64_t rewinds_ = 0;
+  int64_t lost_to_rewinds_ = 0;
   std::map<RunState::StageRound, std::vector<RoundCommit>> past_commits_;  // of before them
   int64_t data_node_deaths_ = 0;
   int64_t handovers_ = 0;

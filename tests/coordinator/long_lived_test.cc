@@ -70,7 +70,7 @@ TEST_CASE("What was changed in run.toml after the run began is named", "[coordin
 }
 
 TEST_CASE("A node that rests by its limits is not said to join when a pause ends", "[node]") {
-  ProgramRun run(1, 10);
+  ProgramRun run(1, 100'000);
   run.Serve();
   ChildProcess node = run.Join(run.Say({"ticket", run.Dir()}), "node", ProgramRun::kRegion,
                                {"--daily-gb", "0.000000001"});

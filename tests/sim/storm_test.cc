@@ -292,7 +292,7 @@ TEST_CASE("Storm with numbers: who passes on what comes is put out by its stage,
 }
 
 TEST_CASE("Storm: a seed has one trace, 480 faults and rounds among them", "[sim][storm]") {
-  const SwarmTry tried = TrySwarmSeed({5, kStormDraw}, true);
+  const SwarmTry tried = TrySwarmSeed({4, kStormDraw}, true);
   CHECK(!tried.finding);
   CHECK(tried.faults == kStormFaults);
   CHECK(tried.faulted_rounds > 5);

@@ -76,7 +76,7 @@ struct Obsolete : SimulationObserver {
 
 TEST_CASE("Withdrawn: a starved replica does not send what rounds went on without", "[sim][late]") {
   const int32_t replicas = GENERATE(3, 4);  // all-to-all, sharded
-  VirtualRun run(Starved(replicas, 30, 60));
+  VirtualRun run(Starved(replicas, 24, 60));
   Obsolete obsolete;
   obsolete.run = &run;
   run.simulation().Observe(&obsolete);
