@@ -82,10 +82,10 @@ auto FieldsOf(Is<Absence> auto& of) {
   return std::tie(stage, round, node);
 }
 auto FieldsOf(Is<PlannedSettings> auto& of) {
-  auto& [inner_steps, overlap_steps, has_codec, codec, sequences_per_microbatch, in_flight,
-         spreads] = of;
+  auto& [inner_steps, overlap_steps, has_codec, codec, sequences_per_microbatch, in_flight, spreads,
+         round_s] = of;
   return std::tie(inner_steps, overlap_steps, has_codec, codec, sequences_per_microbatch, in_flight,
-                  spreads);
+                  spreads, round_s);
 }
 auto FieldsOf(Is<SlowLink> auto& of) {
   auto& [from, to] = of;

@@ -202,9 +202,9 @@ void NodeActor::NoteReadiness(Context& context) {
 void NodeActor::MeasureLateness() {
   lateness_.reset();
   if (!config_->outer.absences) return;
-  lateness_.emplace(Lateness::Options{Duration::Seconds(config_->node_silent_s) / 2,
-                                      Duration::Seconds(config_->heartbeat_s),
-                                      kLateStretch * Clock().fragments()});
+  lateness_.emplace(Lateness::Options{
+      Duration::Seconds(config_->node_silent_s) / 2, Duration::Seconds(config_->heartbeat_s),
+      kLateStretch * Clock().fragments(), Duration::Seconds(plan_->settings.round_s)});
 }
 
 void NodeActor::OpenBoundary(Context& context, int64_t round) {

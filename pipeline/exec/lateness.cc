@@ -35,7 +35,8 @@ Duration Lateness::Usual() const {
 }
 
 Duration Lateness::Patience(int32_t given_up) const {
-  const Duration usual = has_answers_ ? Usual() : options_.floor * kUnknown;
+  const Duration unknown = std::max(options_.floor * kUnknown, options_.expected * kFactor);
+  const Duration usual = has_answers_ ? Usual() : unknown;
   return usual * (int64_t{1} << std::min(given_up, kDoublingsMax));
 }
 

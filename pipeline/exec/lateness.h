@@ -10,8 +10,8 @@
 //   patience = max(floor, kFactor · longest) · 2^given_up
 //
 // where `given_up` counts the attempts of the microbatch that were given up already: who was wrong
-// about the culprit waits longer the next time. While nothing has been answered yet, nobody knows
-// how long it takes, and patience is kUnknown · floor.
+// about the culprit waits longer the next time. While nothing has been answered yet, patience is
+// kFactor times what the plan expects, if it does, and kUnknown · floor at least.
 //
 // Time in which this process did not run is no waiting: Tick says that it does.
 //
@@ -33,9 +33,10 @@ class Lateness {
   static constexpr int32_t kDoublingsMax = 6;
 
   struct Options {
-    Duration floor;         // > 0; never late before
-    Duration tick;          // > 0; how often Tick is called
-    int64_t stretch_steps;  // ≥ 1
+    Duration floor;          // > 0; never late before
+    Duration tick;           // > 0; how often Tick is called
+    int64_t stretch_steps;   // ≥ 1
+    Duration expected = {};  // by the plan; 0: unknown
   };
   explicit Lateness(const Options& options) : options_(options) {}
 

@@ -88,6 +88,7 @@ PlannedSettings ReadSettings(ReadChecks& checks, schema::Settings::Reader r) {
       checks.NotNegative(r.getSequencesPerMicrobatch(), "sequences per microbatch");
   settings.in_flight = checks.NotNegative(r.getInFlight(), "in flight");
   settings.spreads = r.getSpreads();
+  settings.round_s = checks.NotNegative(r.getRoundS(), "seconds of a round");
   return settings;
 }
 

@@ -49,6 +49,7 @@ void WriteSettings(const PlannedSettings& s, schema::Settings::Builder b) {
   b.setSequencesPerMicrobatch(s.sequences_per_microbatch);
   b.setInFlight(s.in_flight);
   b.setSpreads(s.spreads);
+  b.setRoundS(s.round_s);
 }
 
 }  // namespace skerry

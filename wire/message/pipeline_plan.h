@@ -77,6 +77,7 @@ struct PlannedSettings {
   int32_t sequences_per_microbatch = 0;  // 0: as configured
   int32_t in_flight = 0;                 // 0: as configured
   bool spreads = false;  // the visits of the dead go to all others in turn, not to the next one
+  int32_t round_s = 0;  // that a round should take, from its boundary until all is here; 0: unknown
   bool operator==(const PlannedSettings&) const = default;
 };
 

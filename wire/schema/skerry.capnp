@@ -357,6 +357,7 @@ struct Settings {
   sequencesPerMicrobatch @4 :Int32;
   inFlight               @5 :Int32;
   spreads                @6 :Bool;  # visits of the dead go to all others of a stage in turn, not to the next
+  roundS                 @7 :Int32;  # that a round should take, from its boundary until all is here; 0: unknown
 }
 # Activations and gradients travel over it as the run's slowLinkCodec.
 struct SlowLink {

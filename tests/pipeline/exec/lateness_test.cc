@@ -66,6 +66,17 @@ TEST_CASE("Lateness: what nothing is known of is waited for longer, by who decid
   CHECK(lateness.ReportAfter().seconds() == 2);
 }
 
+TEST_CASE("Lateness: what the plan says to take long is not late before there are answers",
+          "[exec]") {
+  const Lateness slow({Duration::Seconds(4), Duration::Seconds(1), 10, Duration::Seconds(90)});
+  CHECK(slow.Patience().seconds() == 4 * 90);
+  const Lateness fast({Duration::Seconds(4), Duration::Seconds(1), 10, Duration::Seconds(2)});
+  CHECK(fast.Patience().seconds() == 48);
+  Lateness known = slow;
+  known.Note(0, Duration::Seconds(3));
+  CHECK(known.Patience().seconds() == 12);
+}
+
 TEST_CASE("Lateness: every attempt given up doubles the patience with the next", "[exec]") {
   Lateness lateness = Fresh();
   lateness.Note(0, Duration::Millis(20));
