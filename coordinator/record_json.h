@@ -89,7 +89,7 @@ inline void from_json(const nlohmann::json& json, StageAssignment& stage) {
 }
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(PlannedSettings, inner_steps, overlap_steps,
                                                 has_codec, codec, sequences_per_microbatch,
-                                                in_flight, spreads, round_s)
+                                                in_flight, spreads, round_s, step_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SlowLink, from, to)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlanStart, since, round, step)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Absence, stage, round, node)

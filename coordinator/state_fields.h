@@ -83,9 +83,9 @@ auto FieldsOf(Is<Absence> auto& of) {
 }
 auto FieldsOf(Is<PlannedSettings> auto& of) {
   auto& [inner_steps, overlap_steps, has_codec, codec, sequences_per_microbatch, in_flight, spreads,
-         round_s] = of;
+         round_s, step_s] = of;
   return std::tie(inner_steps, overlap_steps, has_codec, codec, sequences_per_microbatch, in_flight,
-                  spreads, round_s);
+                  spreads, round_s, step_s);
 }
 auto FieldsOf(Is<SlowLink> auto& of) {
   auto& [from, to] = of;

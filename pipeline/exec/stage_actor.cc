@@ -15,7 +15,8 @@ StageActor::StageActor(Options options, SharedPlan plan)
       tracer_(options_.inner_steps) {
   SKERRY_CHECK(options_.work != nullptr && options_.in_flight >= 1);
   if (options_.late_floor <= Duration()) return;
-  lateness_.emplace(Lateness::Options{options_.late_floor, options_.tick, options_.lag_max});
+  lateness_.emplace(Lateness::Options{options_.late_floor, options_.tick, options_.lag_max,
+                                      Duration::Seconds(plan_->settings.step_s)});
   avoidance_.emplace(options_.late_floor);
 }
 

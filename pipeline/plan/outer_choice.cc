@@ -21,7 +21,6 @@ constexpr DeltaCodec kRichToStarved[] = {DeltaCodec::kInt8, DeltaCodec::kInt4,
                                          DeltaCodec::kTernary};
 constexpr int64_t kOverlapParts[] = {16, 8, 4, 2, 1};  // δ = τ / part
 constexpr double kWaitedPart = 16;  // of a round, where the operator wants δ = 0
-constexpr double kRoundSecondsMax = 1e6;
 
 std::string DecimalText(int64_t bytes) {
   const auto value = static_cast<double>(bytes);
@@ -199,8 +198,6 @@ void Settle(const OuterConfig& given, const OuterChoice& choice, PlannedSettings
     settings->has_codec = true;
     settings->codec = choice.codec;
   }
-  settings->round_s =
-      static_cast<int32_t>(std::ceil(std::clamp(choice.transfer_s, 0.0, kRoundSecondsMax)));
 }
 
 const char* CodecName(DeltaCodec codec) {

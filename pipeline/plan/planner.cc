@@ -194,6 +194,11 @@ absl::StatusOr<Placed> PlaceAndChoose(const OuterConfig& given, PlannerInput* in
   }
 }
 
+template <typename Int>
+Int WholeSeconds(double seconds) {
+  return static_cast<Int>(std::min(std::ceil(seconds), double{std::numeric_limits<Int>::max()}));
+}
+
 // The window follows the links: from a quick placement on, which the search goes on from.
 void WidenWindow(const Contestants& contestants, const std::vector<Path>& paths,
                  PlannerInput* asked, Partition* partition) {
@@ -244,6 +249,8 @@ absl::StatusOr<PlannedRun> PlanFor(const PlannerInput& input, PlacementEffort ef
     figures.held_up_s = HeldUpSeconds(placed.problem, placed.placement, figures.evaluation.step_s);
   }
   run.predicted_step_s = figures.evaluation.step_s + figures.outer_s();
+  run.plan.settings.round_s = WholeSeconds<int32_t>(figures.outer.transfer_s);
+  run.plan.settings.step_s = WholeSeconds<uint16_t>(run.predicted_step_s);
   run.ring_s = figures.ring_s;
   run.speakers = figures.speakers;
   run.lower_bound_s = figures.any_bound_s;

@@ -63,7 +63,7 @@ inline PipelinePlan FullPlan(const NodeId& node) {
   plan.paths.push_back({{1, 2}, {3, 4}});
   plan.dead = {node};
   plan.joining = {{node, 1, 2, 3, 4}};
-  plan.settings = {16, 2, true, DeltaCodec::kLowRank, 3, 5, true, 40};
+  plan.settings = {16, 2, true, DeltaCodec::kLowRank, 3, 5, true, 40, 7};
   plan.slow_links = {{node, TestNodeId(9)}};
   plan.absent = {{1, 2, node}};
   plan.start = {1, 2, 3};

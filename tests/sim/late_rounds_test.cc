@@ -112,6 +112,28 @@ TEST_CASE("Late rounds: a stage goes on while two of its replicas do not hear ea
   CHECK(seen.dead == 0);
 }
 
+TEST_CASE("Late rounds: nobody is late in first rounds that take as long as was planned",
+          "[sim][late]") {
+  VirtualRunOptions options = EightNodes();
+  options.config.node_silent_s = 1;
+  options.config.steps = 6;
+  options.config.pipeline.stages = 1;
+  options.config.outer.reduce = GENERATE(OuterReduce::kAll, OuterReduce::kSharded);
+  options.link = [](const NodeId&, const NodeId&) {
+    return SimLink{.one_way = Duration::Millis(20), .bytes_per_s = 5e4, .jitter = {}};
+  };
+  VirtualRun run(options);
+  CHECK(EndOf(run, run.Run()) == "");
+  double shortest_s = 1e9;
+  for (const auto& [key, applied] : run.checkers().state().applied) {
+    for (const auto& [node, said] : applied) shortest_s = std::min(shortest_s, said.transfer_s);
+  }
+  CHECK(shortest_s > 6);  // what is late where nothing is known
+  const PipelinePlan& plan = *run.checkers().state().plan;
+  CHECK(plan.settings.round_s == Approx(shortest_s).epsilon(0.5));
+  for (const auto& [version, known] : run.checkers().plans()) CHECK(known->absent.empty());
+}
+
 TEST_CASE("Late rounds: told to wait, it waits", "[sim][late]") {
   VirtualRunOptions options = Fleet(3);
   for (VirtualNode& node : options.nodes) node.device.gflops /= 8;

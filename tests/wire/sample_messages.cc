@@ -45,9 +45,9 @@ PipelinePlan SampleHandover() {
   return plan;
 }
 
-PipelinePlan SampleSettled(bool spreads = false, int32_t round_s = 0) {
+PipelinePlan SampleSettled(bool spreads = false, int32_t round_s = 0, uint16_t step_s = 0) {
   PipelinePlan plan = SamplePlan();
-  plan.settings = {8, 2, true, DeltaCodec::kTernary, 4, 3, spreads, round_s};
+  plan.settings = {8, 2, true, DeltaCodec::kTernary, 4, 3, spreads, round_s, step_s};
   plan.slow_links = {{SampleNode(1), SampleNode(3)}, {SampleNode(3), SampleNode(1)}};
   return plan;
 }
@@ -315,7 +315,7 @@ std::vector<std::pair<std::string, Message>> GroupSamples() {
       {"hello_spill", SampleOnDisk()},
       {"hello_spreads", SampleOnDisk(true)},
       {"plan_update_spreads", PlanUpdate{SampleSettled(true)}},
-      {"plan_update_round", PlanUpdate{SampleSettled(false, 90)}},
+      {"plan_update_expects", PlanUpdate{SampleSettled(false, 90, 7)}},
       {"welcome_parking", Welcome{RunId{SampleDigest(9).bytes}, SampleParking(), {}}},
       {"heartbeat_backwards", Heartbeat{.waiting_for = "", .backward_s = 1.25, .backwards = 40}},
       {"delta_passed_on", Delta{1, 2, 4096, SampleDigest(6), SamplePayload(48), 7, SampleNode(3)}},

@@ -89,6 +89,7 @@ PlannedSettings ReadSettings(ReadChecks& checks, schema::Settings::Reader r) {
   settings.in_flight = checks.NotNegative(r.getInFlight(), "in flight");
   settings.spreads = r.getSpreads();
   settings.round_s = checks.NotNegative(r.getRoundS(), "seconds of a round");
+  settings.step_s = r.getStepS();
   return settings;
 }
 

@@ -50,6 +50,7 @@ void WriteSettings(const PlannedSettings& s, schema::Settings::Builder b) {
   b.setInFlight(s.in_flight);
   b.setSpreads(s.spreads);
   b.setRoundS(s.round_s);
+  b.setStepS(s.step_s);
 }
 
 }  // namespace skerry

@@ -77,7 +77,10 @@ struct PlannedSettings {
   int32_t sequences_per_microbatch = 0;  // 0: as configured
   int32_t in_flight = 0;                 // 0: as configured
   bool spreads = false;  // the visits of the dead go to all others in turn, not to the next one
-  int32_t round_s = 0;  // that a round should take, from its boundary until all is here; 0: unknown
+  // What the planner expects, in whole seconds: before nodes have seen any they know what is late.
+  // 0: unknown.
+  int32_t round_s = 0;  // a round, from its boundary until all is here
+  uint16_t step_s = 0;
   bool operator==(const PlannedSettings&) const = default;
 };
 

@@ -357,7 +357,9 @@ struct Settings {
   sequencesPerMicrobatch @4 :Int32;
   inFlight               @5 :Int32;
   spreads                @6 :Bool;  # visits of the dead go to all others of a stage in turn, not to the next
-  roundS                 @7 :Int32;  # that a round should take, from its boundary until all is here; 0: unknown
+  # What the planner expects, in whole seconds: before nodes have seen any they know what is late. 0: unknown.
+  roundS                 @7 :Int32;  # a round, from its boundary until all is here
+  stepS                  @8 :UInt16;
 }
 # Activations and gradients travel over it as the run's slowLinkCodec.
 struct SlowLink {

@@ -1,6 +1,7 @@
 // What holds for plans of any fleet: laws over fleets drawn from seeds.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -129,6 +130,18 @@ TEST_CASE("Laws: a plan spreads the visits of the dead where all who take part k
   CHECK(plan.settings.spreads);
   input.devices.at(plan.stages.front().replicas.front()).spreads = false;
   CHECK_FALSE(Planned(input).plan.settings.spreads);
+}
+
+TEST_CASE("Laws: a plan says how long its steps and rounds should take", "[plan][laws]") {
+  PlannerInput input = InputOf(Mixed(6, 1));
+  for (auto& [node, device] : input.devices) device.gflops *= 1e-4;
+  const PlannedRun run = Planned(input);
+  CHECK(run.predicted_step_s > 1);
+  CHECK(run.plan.settings.step_s == std::ceil(run.predicted_step_s));
+  CHECK(run.outer.transfer_s > 0);
+  CHECK(run.plan.settings.round_s == std::ceil(run.outer.transfer_s));
+  for (auto& [node, device] : input.devices) device.gflops *= 1e-6;
+  CHECK(Planned(input).plan.settings.step_s == std::numeric_limits<uint16_t>::max());
 }
 
 TEST_CASE("Laws: nodes_min nodes take part, whatever they are", "[plan][laws]") {
