@@ -76,6 +76,18 @@ TEST_CASE("Late: a node that hangs is found and led around, its stand-in counts"
   CHECK(crew.Counted(0, 1, 0) == 1);
 }
 
+TEST_CASE("Late: a first step is waited for as long as four of the plan's", "[exec][late]") {
+  PipelinePlan plan = Plan();
+  plan.settings.step_s = 30;
+  Crew crew(plan);
+  crew.At(2).stopped = true;
+  crew.Begin(0);
+  crew.Wait(4 * 30);
+  CHECK(crew.detours.empty());
+  REQUIRE(crew.WaitUntilOver(8) >= 0);
+  CHECK(Around(crew) == std::vector<NodeId>{TestNodeId(2)});
+}
+
 // Seed 57 of the sixth draw: gradients that waited for their turn behind a late microbatch taught
 // their node that such waits are usual, and the next late one was waited for four times as long.
 TEST_CASE("Late: what is held up behind a late microbatch does not teach patience",
