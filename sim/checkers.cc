@@ -294,16 +294,6 @@ bool Checkers::WasLedAround(int64_t step, int32_t microbatch) const {
 }
 
 // Around another replica of its stage.
-bool Checkers::WasLedTo(const NodeId& node, int64_t step, int32_t microbatch) const {
-  const auto led = led_around_.find({step, microbatch});
-  const auto slot = state().plan ? SlotOf(*state().plan, node) : std::nullopt;
-  if (led == led_around_.end() || !slot) return false;
-  return std::any_of(led->second.begin(), led->second.end(), [&](const NodeId& around) {
-    const auto other = SlotOf(*state().plan, around);
-    return other && other->stage == slot->stage && around != node;
-  });
-}
-
 void Checkers::OnQueue(Instant now, const NodeId& node, int64_t waiting) {
   if (waiting > options_.queue_max) {
     Violate(now, "bounded_queues",

@@ -128,4 +128,17 @@ bool Checkers::SomePlanLeadsThrough(const NodeId& node, int64_t step, int32_t mi
   });
 }
 
+// By the plan that its stage-0 node knew: meanwhile the node may have lost its slot.
+bool Checkers::WasLedTo(const NodeId& node, int64_t step, int32_t microbatch) const {
+  const auto led = led_around_.find({step, microbatch});
+  if (led == led_around_.end()) return false;
+  return std::any_of(plans_.rbegin(), plans_.rend(), [&](const auto& plan) {
+    const auto slot = SlotOf(*plan.second, node);
+    return slot && std::any_of(led->second.begin(), led->second.end(), [&](const NodeId& around) {
+             const auto other = SlotOf(*plan.second, around);
+             return around != node && other && other->stage == slot->stage;
+           });
+  });
+}
+
 }  // namespace skerry

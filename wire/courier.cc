@@ -62,13 +62,11 @@ size_t CourierSession::LaneFor(TrafficClass traffic) const {
   return has_lanes ? static_cast<size_t>(traffic) : 0;
 }
 
-// A burst of losses, as when a connection broke, is repeated as fast as acknowledgements come. Not
-// so by a host that repeats every second anyway, as the simulation does.
+// A burst of losses, as when a connection broke, is repeated as fast as acknowledgements come.
 void CourierSession::OnAcknowledged(Instant now, size_t index, uint64_t acknowledged,
                                     std::vector<Frame>& out) {
   Lane& to = lane(index);
   const bool got_on = Acknowledge(now, to, acknowledged);
-  if (options_->repeat_after < kSpeaksWithoutAck) return;
   if (got_on) return RepeatUpTo(index, kRepeatAfterAck, out);
   const Instant last = to.repeat_due - to.repeat_after;  // progress, or repeat
   if (index == 0 && to.unacknowledged() > 0 && now - last >= kSpeaksWithoutAck)
