@@ -12,7 +12,8 @@ constexpr int64_t kAcknowledgementBytes = 100;
 // What waits for a plain link longer is not taken: couriers repeat what they hear nothing of, and a
 // slow link would take for ever to carry all that.
 constexpr Duration kLinkQueueMax = Duration::Seconds(60);
-constexpr int kLossesInRowMax = 3;
+// With repeats every two seconds a third loss of one frame would be a silence that nothing caused.
+constexpr int kLossesInRowMax = 2;
 constexpr size_t kLostKept = 32;
 
 int64_t FrameBytes(const Frame& frame) {
