@@ -212,7 +212,8 @@ std::string RelayedText(const RunState& state) {
                             pairs[i].relay.IsZero() ? "the coordinator" : pairs[i].relay.Short());
   }
   const int64_t more = CountRelayedPairs(state) - static_cast<int64_t>(kNamedMax);
-  if (more > 0) text += absl::StrFormat("  and %d more relayed pairs\n", more);
+  if (more > 0)
+    text += absl::StrFormat("  and %d more relayed pair%s\n", more, more == 1 ? "" : "s");
   return text;
 }
 

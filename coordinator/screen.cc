@@ -119,7 +119,8 @@ std::string StatusScreen(const Json& status) {
     text += line + "\n";
   }
   if (const auto relayed = status.value("relayed_pairs", int64_t{0}); relayed > 0)
-    text += absl::StrFormat("%d pairs of nodes cannot be dialled and go through relays\n", relayed);
+    text += absl::StrFormat("%d pair%s of nodes cannot be dialled and go%s through relays\n",
+                            relayed, relayed == 1 ? "" : "s", relayed == 1 ? "es" : "");
   const Json checkpoint = status.value("checkpoint", Json::object());
   if (checkpoint.contains("generation")) {
     text += absl::StrFormat("checkpoints: %d kept, the newest of step %d, %.1f MB\n",

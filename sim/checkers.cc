@@ -293,7 +293,6 @@ bool Checkers::WasLedAround(int64_t step, int32_t microbatch) const {
   return led_around_.contains({step, microbatch});
 }
 
-// Around another replica of its stage.
 void Checkers::OnQueue(Instant now, const NodeId& node, int64_t waiting) {
   if (waiting > options_.queue_max) {
     Violate(now, "bounded_queues",

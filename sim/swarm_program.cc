@@ -232,6 +232,12 @@ double ShareDone(const SwarmOptions& options, const Tally& tally, double elapsed
   return share;
 }
 
+// Whether all of it is in the file.
+bool CloseWritten(std::FILE* file) {
+  const bool failed = std::ferror(file) != 0;
+  return std::fclose(file) == 0 && !failed;
+}
+
 absl::Status Print(const SwarmOptions& options, SeedQueue& queue) {
   std::FILE* hashes = nullptr;
   if (!options.hashes.empty() && (hashes = std::fopen(options.hashes.c_str(), "w")) == nullptr) {
@@ -254,9 +260,11 @@ absl::Status Print(const SwarmOptions& options, SeedQueue& queue) {
     std::fflush(stdout);
     if (!options.keep_going) break;
   }
-  if (hashes != nullptr) std::fclose(hashes);
+  const bool is_written = hashes == nullptr || CloseWritten(hashes);
   line.End();
   tally.Print(options, queue.elapsed_s());
+  if (!is_written)
+    return Internal("--hashes: %s is not whole: its disk takes no more", options.hashes);
   return tally.wrong == 0 ? absl::OkStatus()
                           : Internal("%d of %d seeds are wrong", tally.wrong, tally.seeds);
 }

@@ -216,6 +216,23 @@ TEST_CASE(
   CHECK(Rules(checkers) == RuleNames{"microbatch_conservation"});
 }
 
+// Swarm seed 262: what it was led to came before the plan that took its slot.
+TEST_CASE("Checkers: who was led to may count although its slot is another's by now", "[sim]") {
+  Checkers checkers = WithPlan();
+  const bool said = GENERATE(true, false);
+  if (said) checkers.OnSent(kAlice, kCoordinator, Detour{0, 0, kAlice, 5, false});
+  const NodeId carol = TestNodeId(3);
+  checkers.OnPersist(At(1), kCoordinator, AdmittedRecord(carol, {}));
+  PipelinePlan plan = Plan();
+  plan.version = 2;
+  plan.stages.front().replicas = {kAlice, carol};
+  plan.joining = {{carol, 2, 0, -1, -1}};
+  checkers.OnPersist(At(1), kCoordinator, PlanRecord(plan, 1, 1));
+  REQUIRE(checkers.violations().empty());
+  checkers.OnAccumulated(At(2), kBob, 0, 0);
+  CHECK(Rules(checkers) == (said ? RuleNames{} : RuleNames{"microbatch_conservation"}));
+}
+
 TEST_CASE("Checkers: a step closed without a planned microbatch is named, unless it was led around",
           "[sim]") {
   Checkers checkers = WithPlan();

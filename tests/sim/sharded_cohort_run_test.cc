@@ -6,29 +6,24 @@
 
 #include "sim/simulation_observer.h"
 #include "tests/sim/cohort_trial.h"
+#include "tests/sim/sites_of_three.h"
 
 using namespace skerry;
 using skerry::testing::CheckThrough;
 using skerry::testing::CountedRounds;
-using skerry::testing::EightNodes;
 using skerry::testing::EndOf;
 using skerry::testing::kHeldUpMax;
+using skerry::testing::kMembers;
 using skerry::testing::LargestCohort;
 using skerry::testing::Seen;
+using skerry::testing::SiteOf;
+using skerry::testing::SitesOfThree;
 using skerry::testing::Train;
 using skerry::testing::TrainThrough;
 
 namespace {
 
-constexpr int32_t kMembers = 3;
 constexpr int64_t kRounds = 6;
-
-int32_t SiteOf(const NodeId& id, int32_t sites) {
-  for (int32_t i = 0; i < sites * kMembers; ++i) {
-    if (VirtualRun::node(i) == id) return i / kMembers;
-  }
-  return -1;  // the coordinator's
-}
 
 // What rounds send from site to site.
 class FarRounds final : public SimulationObserver {
@@ -49,27 +44,12 @@ class FarRounds final : public SimulationObserver {
   int32_t sites_;
 };
 
-// One stage of so many sites of three, which are its cohorts.
 VirtualRunOptions Sites(int32_t sites, VirtualMath math, uint64_t seed) {
-  VirtualRunOptions options = EightNodes();
+  VirtualRunOptions options = SitesOfThree(sites);
   options.math = math;
   options.seed = seed;
-  options.config.steps = 24;
-  options.config.nodes_min = sites * kMembers;
-  options.nodes.assign(static_cast<size_t>(sites * kMembers), options.nodes.front());
-  options.config.pipeline.stages = 1;
-  options.config.pipeline.microbatches_per_step = sites * kMembers;
-  options.config.outer.inner_steps = 4;
   options.config.outer.overlap_steps = 2;
   options.config.outer.reduce = OuterReduce::kSharded;
-  options.config.cluster = {"measured", 400, 5};
-  options.link = [sites](const NodeId& from, const NodeId& to) {
-    const int32_t site = SiteOf(from, sites);
-    const bool is_near = site >= 0 && site == SiteOf(to, sites);
-    return SimLink{.one_way = Duration::Millis(is_near ? 1 : 20),
-                   .bytes_per_s = is_near ? 1.25e8 : 1.25e6,
-                   .jitter = {}};
-  };
   return options;
 }
 
