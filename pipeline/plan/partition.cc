@@ -161,8 +161,8 @@ absl::Status DealLayers(const TransformerConfig& model, std::vector<StageCost>& 
             : absl::StrFormat("the %d layers that [model] ladder keeps together", together));
   }
   if (room < layers) {
-    return ResourceExhausted("the nodes have memory for %d of %d layers in %d stages", room, layers,
-                             costs.size());
+    return ResourceExhausted("the nodes have memory for %d of %d layers in %d stage%s", room,
+                             layers, costs.size(), costs.size() == 1 ? "" : "s");
   }
   const auto units = static_cast<int32_t>(costs.size());
   for (int32_t left = model.stages_max() - units; left > 0; --left) {
@@ -237,16 +237,17 @@ absl::Status MemoryShortage(const Candidates& nodes, int32_t stages, const absl:
   const auto lacks = [](int64_t needed, int64_t offered) {
     return std::max<int64_t>(0, needed - offered);
   };
+  const int64_t lacking =
+      lacks(needs.device_bytes, most.device_bytes) + lacks(needs.host_bytes, most.host_bytes);
   return ResourceExhausted(
       "no memory for this model on these nodes: %s; the smallest stage 0 (%s, embedding, "
       "head, %d microbatches in flight, a margin of %.0f %%) needs %s and the largest node offers "
-      "%s, %s too little; %d stages were tried last. Add nodes or memory, or lower "
+      "%s%s; %d stage%s tried last. Add nodes or memory, or lower "
       "sequences_per_microbatch, in_flight or the model.",
       ErrorText(last), layers == 1 ? "one layer" : absl::StrFormat("%d layers", layers),
       holds.microbatches, 100 * kMemoryMargin, OfferText(needs), OfferText(most),
-      BytesText(lacks(needs.device_bytes, most.device_bytes) +
-                lacks(needs.host_bytes, most.host_bytes)),
-      stages);
+      lacking > 0 ? ", " + BytesText(lacking) + " too little" : ", which is enough for that alone",
+      stages, stages == 1 ? " was" : "s were");
 }
 
 }  // namespace

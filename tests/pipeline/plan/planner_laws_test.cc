@@ -144,6 +144,24 @@ TEST_CASE("Laws: a plan says how long its steps and rounds should take", "[plan]
   CHECK(Planned(input).plan.settings.step_s == std::numeric_limits<uint16_t>::max());
 }
 
+TEST_CASE("Laws: who lacks memory is told how much, if one layer lacks any", "[plan][laws]") {
+  PlannerInput input = InputOf(Mixed(6, 1));
+  input.config.pipeline.stages = 1;
+  input.config.model.layers = 64;
+  int32_t too_little = 0, enough_for_one = 0;
+  for (int64_t bytes = 1 << 20; bytes < int64_t{1} << 40; bytes += bytes / 4) {
+    for (auto& [node, device] : input.devices) device.memory_bytes = bytes;
+    const absl::Status status = MakePlan(input).status();
+    if (status.ok()) break;
+    too_little += status.message().find("iB too little; ") != std::string::npos;
+    enough_for_one +=
+        status.message().find(", which is enough for that alone; ") != std::string::npos;
+    CHECK(status.message().find("0.0 KiB too little") == std::string::npos);
+  }
+  CHECK(too_little > 0);
+  CHECK(enough_for_one > 0);
+}
+
 TEST_CASE("Laws: nodes_min nodes take part, whatever they are", "[plan][laws]") {
   PlannerInput input = InputOf(Mixed(9, 2));
   input.config.nodes_min = 9;
