@@ -9,6 +9,7 @@
 #include "coordinator/listings.h"
 #include "coordinator/planning.h"
 #include "coordinator/round_traffic.h"
+#include "pipeline/plan/handover.h"
 #include "pipeline/plan/route.h"
 #include "routing/cost_model.h"
 
@@ -202,10 +203,11 @@ void CoordinatorActor::PlanMade(Context& context) {
   }
   no_plan_.clear();
   const PlannedRun& planned = *planning->planned;
-  // Somebody died while the plan was made: the next duty plans again.
+  // Somebody died while the plan was made, or came back older: the next duty plans again.
   for (const StageAssignment& stage : planned.plan.stages) {
     for (const NodeId& node : stage.replicas) {
-      if (!state_.nodes.at(node).alive) return;
+      const NodeRecord& record = state_.nodes.at(node);
+      if (!record.alive || !KnowsWaysOf(planned.plan, record.device)) return;
     }
   }
   if (AwaitsStart()) {

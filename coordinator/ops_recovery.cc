@@ -14,6 +14,7 @@
 #include "common/status.h"
 #include "coordinator/border.h"
 #include "coordinator/coordinator_actor.h"
+#include "pipeline/plan/handover.h"
 #include "pipeline/plan/route.h"
 
 namespace skerry {
@@ -229,7 +230,11 @@ void CoordinatorActor::PrepareStart(Context& context, PipelinePlan plan, double 
   if (!is_anew && (options_.checkpoints == nullptr || state_.checkpoints.empty())) {
     return GiveUp(context, "there is no checkpoint to begin with");
   }
-  if (state_.plan) plan.settings = state_.plan->settings;
+  if (state_.plan) {
+    const bool spreads = plan.settings.spreads;  // depends on who is here
+    plan.settings = state_.plan->settings;
+    plan.settings.spreads = spreads;
+  }
   starting_ = std::make_shared<Starting>();
   if (!is_anew) starting_->from = state_.checkpoints.rbegin()->second;
   starting_->step_s = step_s;
@@ -268,7 +273,9 @@ void CoordinatorActor::StartPrepared(Context& context) {
   }
   for (const StageAssignment& stage : starting->plan.stages) {
     for (const NodeId& node : stage.replicas) {
-      if (!state_.nodes.at(node).alive || !active_.contains(node)) return;  // plan again
+      const NodeRecord& record = state_.nodes.at(node);
+      const bool knows = KnowsWaysOf(starting->plan, record.device);
+      if (!record.alive || !active_.contains(node) || !knows) return;  // plan again
       if (!state_.lost.empty() && !HoldsNothing(node)) return;
     }
   }

@@ -44,11 +44,14 @@ std::vector<Handover> WaysTo(const PlannerInput& input, const PipelinePlan& plan
 
 }  // namespace
 
+bool KnowsWaysOf(const PipelinePlan& plan, const DeviceProfile& device) {
+  return device.spreads || !plan.settings.spreads;
+}
+
 bool CanHoldSlot(const PlannerInput& input, const PipelinePlan& plan, int32_t stage,
                  const NodeId& node) {
   const auto device = input.devices.find(node);
-  if (device == input.devices.end()) return false;
-  if (plan.settings.spreads && !device->second.spreads) return false;
+  if (device == input.devices.end() || !KnowsWaysOf(plan, device->second)) return false;
   const MemoryOffer offer = OfferOf(device->second);
   return MemoryIn(input.config, plan, stage, offer).FitsIn(offer);
 }

@@ -30,6 +30,9 @@ int64_t FirstStepAfter(const RunConfig& config, int64_t round);
 PipelinePlan WithFirstStep(const PipelinePlan& plan, const NodeId& node, const RunConfig& config,
                            int64_t round);
 
+// Whether the program that said this of its device knows all that the plan uses.
+bool KnowsWaysOf(const PipelinePlan& plan, const DeviceProfile& device);
+
 // Whether `node`, of the input's devices, can hold a slot of that stage: it has the memory, and its
 // program knows the plan's ways.
 bool CanHoldSlot(const PlannerInput& input, const PipelinePlan& plan, int32_t stage,

@@ -61,6 +61,8 @@ void SetShares(const RunConfig& config, const LinkMatrix& links, PipelinePlan* p
         by_speakers ? SpeakersAmong(*plan, static_cast<int32_t>(s), stage.replicas).size()
                     : stage.replicas.size();
     if (!IsSharded(config.outer, static_cast<int64_t>(parties))) continue;
+    // Programs from before they shard by speakers take `auto` for `all` with cohorts.
+    if (by_speakers && !plan->settings.spreads) continue;
     stage.shares = SharesOf(stage, links);
     if (by_speakers && stage.shares.empty()) stage.shares.assign(stage.replicas.size(), 1);
   }

@@ -95,12 +95,18 @@ TEST_CASE("RoundShape: with cohorts auto asks how many speak in the first plan, 
   RunConfig config;
   config.cluster.groups = "measured";
   stage.cohorts = {0, 0, 1, 1, 2, 2, 2, 2};
+  plan.settings.spreads = true;
   SetShares(config, links, &plan);
   CHECK(!IsShardedStage(config, stage));
   // Then one parts, and four speak.
   stage.cohorts[1] = 3;
   CHECK(!IsShardedStage(config, stage));
 
+  // A program of before exchanges whole deltas there.
+  plan.settings.spreads = false;
+  SetShares(config, links, &plan);
+  CHECK(!IsShardedStage(config, stage));
+  plan.settings.spreads = true;
   SetShares(config, links, &plan);
   CHECK(IsShardedStage(config, stage));
   CHECK(stage.shares == std::vector<int32_t>(8, 1));
