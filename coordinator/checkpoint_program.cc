@@ -161,6 +161,14 @@ std::string NameOf(const Exported& exported) {
   return exported.label == kFinal ? "the final model" : "the model of step " + exported.label;
 }
 
+// What somebody keeps there is not written over; an empty directory is nobody's.
+absl::Status OutMustBeFree(const std::string& out) {
+  std::error_code error;
+  if (out.empty() || !fs::exists(fs::symlink_status(out, error))) return absl::OkStatus();
+  if (fs::is_directory(out, error) && fs::is_empty(out, error)) return absl::OkStatus();
+  return AlreadyExists("%s is there already; --out wants a name that is free", out);
+}
+
 absl::Status ExportGguf(const ExportRequest& request, const Exported& exported,
                         const std::string& tokenizer) {
   static const std::map<std::string, GgufType> kTypes = {{"f32", GgufType::kF32},
@@ -183,6 +191,7 @@ absl::Status ExportGguf(const ExportRequest& request, const Exported& exported,
 }
 
 absl::Status ExportCheckpoint(const ExportRequest& request) {
+  SKERRY_RETURN_IF_ERROR(OutMustBeFree(request.out));
   SKERRY_ASSIGN_OR_RETURN(Exported exported, ExportedOf(request));
   const int64_t all = ParameterLayout::ForModel(exported.model).size();
   exported.stream = [stream = std::move(exported.stream), all](const auto& take) {

@@ -24,12 +24,11 @@ absl::Status WriteFile(const std::string& path, const std::string& text) {
 }
 
 // One run per thread; a line of progress where somebody watches.
-void RunThreads(int32_t threads, const volatile bool& interrupted, size_t jobs,
-                const std::function<void(size_t job)>& run) {
+void RunThreads(int32_t threads, size_t jobs, const std::function<void(size_t job)>& run) {
   const bool watched = isatty(STDERR_FILENO) != 0;
   std::atomic<size_t> next = 0, done = 0;
   const auto work = [&] {
-    for (size_t job = next++; job < jobs && !interrupted; job = next++) {
+    for (size_t job = next++; job < jobs; job = next++) {
       run(job);
       const size_t so_far = ++done;
       if (watched) std::fprintf(stderr, "\r%zu of %zu runs", so_far, jobs);
@@ -79,16 +78,15 @@ CLI::App* AddCompareCommand(CLI::App& app, CompareProgramOptions& options) {
   return command;
 }
 
-absl::Status RunCompare(const CompareProgramOptions& options, const volatile bool& interrupted) {
+absl::Status RunCompare(const CompareProgramOptions& options) {
   SKERRY_ASSIGN_OR_RETURN(const Scenario scenario, LoadScenario(options.scenario));
   SKERRY_ASSIGN_OR_RETURN(const std::vector<Strategy> strategies,
                           ChooseStrategies(scenario.run, options.strategies, options.sets));
   SKERRY_ASSIGN_OR_RETURN(const Comparison comparison,
                           Compare(scenario, strategies, options.compare,
                                   [&](size_t jobs, const std::function<void(size_t)>& run) {
-                                    RunThreads(options.threads, interrupted, jobs, run);
+                                    RunThreads(options.threads, jobs, run);
                                   }));
-  if (interrupted) return absl::CancelledError("interrupted");
   if (options.json != "-") {
     std::printf("%s, %ld seeds from %lu; median (least–most), changes are of equal seeds\n\n%s",
                 scenario.name.c_str(), static_cast<long>(options.compare.seeds),

@@ -27,6 +27,6 @@ struct CompareProgramOptions {
 CLI::App* AddCompareCommand(CLI::App& app, CompareProgramOptions& options);
 
 // Internal: a rule was violated or a run did not finish, after everything was printed.
-absl::Status RunCompare(const CompareProgramOptions& options, const volatile bool& interrupted);
+absl::Status RunCompare(const CompareProgramOptions& options);
 
 }  // namespace skerry

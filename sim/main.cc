@@ -29,6 +29,13 @@ void OnSignal(int) {
   interrupted = true;
 }
 
+// For those that end processes or keep what they have: all others end by the signal, at once.
+const volatile bool& Interrupted() {
+  signal(SIGINT, OnSignal);
+  signal(SIGTERM, OnSignal);
+  return interrupted;
+}
+
 std::string OwnDirectory() {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
@@ -88,7 +95,7 @@ void AddEmulate(CLI::App& app, CommandLine& line) {
     } else if (line.emulate.scenario.empty()) {
       line.status = InvalidArgument("emulate: want a scenario, or --probe");
     } else {
-      line.status = Emulate(line.emulate, interrupted);
+      line.status = Emulate(line.emulate, Interrupted());
     }
   });
 }
@@ -174,13 +181,11 @@ void AddSwarm(CLI::App& app, CommandLine& line) {
   command->add_flag("--keep-going", swarm.keep_going, "after a seed that is wrong");
   command->add_flag("--events", swarm.events, "print what happens in the first seed, and end");
   command->add_flag("--messages", swarm.messages, "the same, with every message");
-  command->callback([&] { line.status = Swarm(line.swarm, interrupted); });
+  command->callback([&] { line.status = Swarm(line.swarm, Interrupted()); });
 }
 
 void AddCompare(CLI::App& app, CommandLine& line) {
-  AddCompareCommand(app, line.compare)->callback([&] {
-    line.status = RunCompare(line.compare, interrupted);
-  });
+  AddCompareCommand(app, line.compare)->callback([&] { line.status = RunCompare(line.compare); });
 }
 
 void AddReplay(CLI::App& app, CommandLine& line) {
@@ -189,7 +194,9 @@ void AddReplay(CLI::App& app, CommandLine& line) {
 
 void AddSoak(CLI::App& app, CommandLine& line) {
   line.soak.soak.programs_dir = OwnDirectory();
-  AddSoakCommand(app, line.soak)->callback([&] { line.status = RunSoak(line.soak, interrupted); });
+  AddSoakCommand(app, line.soak)->callback([&] {
+    line.status = RunSoak(line.soak, Interrupted());
+  });
 }
 
 const std::vector<CliExample> kExamples = {
@@ -225,8 +232,6 @@ int Run(int argc, char** argv) {
   AddCompare(app, line);
   AddReplay(app, line);
   AddSoak(app, line);
-  signal(SIGINT, OnSignal);
-  signal(SIGTERM, OnSignal);
   const int done = 0;
   const int parsed = RunCommandLine(app, argc, argv, kExamples, &done);
   if (parsed != 0 || line.status.ok()) return parsed;

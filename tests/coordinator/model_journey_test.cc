@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "coordinator/import_program.h"
 #include "model/export.h"
@@ -105,6 +106,28 @@ TEST_CASE("Export: of a finished run it is the model that it ended with, unless 
   CHECK(Exported(run, home.Join("older"), {"--checkpoint", "1"}) == Values(0));
   CHECK(Export(run, {}).find("the final model") != std::string::npos);
   CHECK(fs::exists(run + "/model-final/model.safetensors"));
+}
+
+TEST_CASE("Export: what lies at --out is left as it is, unless that is an empty directory",
+          "[coordinator][export][error]") {
+  const TemporaryDirectory home;
+  const std::string run = RunWithCheckpoint(home);
+  WriteModel(home.Join("theirs"), 1000);
+  std::ofstream(home.Join("theirs.gguf")) << "x";
+  fs::create_directory(home.Join("empty"));
+  const auto refused = [&](const std::string& to, const std::string& format) {
+    const std::string said = Refusal({"export", run, "--format", format, "--out", home.Join(to)});
+    INFO(said);
+    CHECK(said.find("is there already; --out wants a name that is free") != std::string::npos);
+  };
+
+  refused("theirs", "huggingface");
+  refused("theirs.gguf", "huggingface");
+  refused("theirs.gguf", "gguf");
+  refused("theirs", "gguf");
+  CHECK(ReadHuggingFace(home.Join("theirs"))->parameters == Values(1000));
+  CHECK(ReadFile(home.Join("theirs.gguf")) == "x");
+  CHECK(Exported(run, home.Join("empty")) == Values(0));
 }
 
 TEST_CASE("Export: GGUF of a finished run holds the values that it ended with",

@@ -142,6 +142,8 @@ TEST_CASE("A port that one program answers at is taken for all others", "[coordi
   const std::string address = "127.0.0.1:" + std::to_string(std::stoi(url.substr(17)));
   CHECK(Has(Refusal(run, "skerry-coordinator", {"dashboard", run.Dir(), "--bind", address}),
             "is taken"));
+  CHECK(Has(Refusal(run, "skerry-coordinator", {"serve", run.Dir(), "--bind", "tcp://" + address}),
+            "it is taken by another program; choose another port"));
   CHECK(Has(Refusal(run, "skerry-node",
                     {"join", ticket, "--home", (run.at / "home").string(), "--device", "cpu",
                      "--metrics", address}),

@@ -1,7 +1,9 @@
 // Real processes without a coordinator that answers: what a home and Ctrl-C promise, and options.
 
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +16,7 @@
 
 #include "common/status.h"
 #include "sim/child_process.h"
+#include "tests/model/temporary_directory.h"
 
 using namespace skerry;
 namespace fs = std::filesystem;
@@ -136,4 +139,22 @@ TEST_CASE("swarm: --storm and --grid are draws, beside which --draw is refused",
   CHECK(said->find("skerry-sim swarm: " + kind + " excludes --draw\n") == 0);
   CHECK(said->find("\n0\n") == std::string::npos);
   CHECK(said->find("seeds from") == std::string::npos);
+}
+
+TEST_CASE("What has nothing to clean up ends at once when it is interrupted", "[sim]") {
+  const std::string command = GENERATE("run", "plan", "compare");
+  CAPTURE(command);
+  const TemporaryDirectory directory;
+  const std::string scenario = directory.Join("scenario.toml");
+  REQUIRE(mkfifo(scenario.c_str(), 0600) == 0);
+  auto process =
+      ChildProcess::Start({Program("skerry-sim"), command, scenario}, directory.Join("log"));
+  REQUIRE(process.ok());
+  // Opened once the command is at work: it reads.
+  const int writer = open(scenario.c_str(), O_WRONLY | O_CLOEXEC);
+
+  kill(process->pid(), SIGTERM);
+  close(writer);
+
+  CHECK(process->Wait() == "signal 15");
 }

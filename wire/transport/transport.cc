@@ -99,7 +99,9 @@ absl::Status Transport::Bind() {
       return InvalidArgument("cannot listen at '%s': %s; an endpoint is tcp://address:port",
                              options_.bind_endpoint, e.what());
     }
-    return Unavailable("cannot listen at '%s': %s", options_.bind_endpoint, e.what());
+    const char* remedy =
+        e.num() == EADDRINUSE ? "; it is taken by another program; choose another port" : "";
+    return Unavailable("cannot listen at '%s': %s%s", options_.bind_endpoint, e.what(), remedy);
   }
   return absl::OkStatus();
 }
