@@ -231,9 +231,11 @@ void CoordinatorActor::PrepareStart(Context& context, PipelinePlan plan, double 
     return GiveUp(context, "there is no checkpoint to begin with");
   }
   if (state_.plan) {
-    const bool spreads = plan.settings.spreads;  // depends on who is here
+    const PlannedSettings of_who_is_here = plan.settings;
     plan.settings = state_.plan->settings;
-    plan.settings.spreads = spreads;
+    plan.settings.spreads = of_who_is_here.spreads;
+    plan.settings.round_s = of_who_is_here.round_s;
+    plan.settings.step_s = of_who_is_here.step_s;
   }
   starting_ = std::make_shared<Starting>();
   if (!is_anew) starting_->from = state_.checkpoints.rbegin()->second;

@@ -322,6 +322,26 @@ TEST_CASE("Fewer nodes than the run began with will do, when no others have come
   CHECK(nodes == 2);
 }
 
+TEST_CASE("A run that goes back expects the steps of those who are here then",
+          "[coordinator][checkpoint]") {
+  Kept kept;
+  kept.run.Gather();
+  kept.OneRound(0);
+  kept.MakeOne();
+  const PlannedSettings before = kept.run.state().plan->settings;
+  LoseStage(kept, 1);
+  Hello slow = ServedRun::HelloOf(0);
+  slow.device.gflops = 1e-5;
+  for (int i = 0; i < 4; ++i) kept.run.From(i, slow);
+  kept.run.AnswerProbes();
+  kept.run.Pass(1);
+  kept.run.RunJobs();
+
+  REQUIRE(kept.run.state().lost.empty());
+  CHECK(kept.run.state().plan->settings.step_s > before.step_s + 1);
+  CHECK(kept.run.state().plan->settings.inner_steps == before.inner_steps);
+}
+
 TEST_CASE("A damaged checkpoint is passed over for an older one, and named",
           "[coordinator][checkpoint][error]") {
   Kept kept;
