@@ -115,6 +115,11 @@ constexpr ErrorPage kPages[] = {
      "others could not confirm.",
      "Ask the operator: skerry-coordinator evidence DIR NODE shows what the journal holds "
      "against it, skerry-coordinator admit DIR NODE lets it in again."},
+    {"SK-node-twice", "this node runs twice",
+     "Two processes have joined with one key: the home of a node was copied, with a disk's image "
+     "perhaps, or is used on two machines. The one that joined last goes on, this one ends.",
+     "Where the copy is: remove node.key from its home (the directory of join --home) and join "
+     "again; it becomes a node of its own."},
     {"SK-node-unlisted", "the run takes only nodes that its operator listed",
      "Its policy is 'listed'; a ticket alone does not do.",
      "Send the operator the name in the message; they run skerry-coordinator admit DIR NAME."},

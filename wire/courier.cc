@@ -118,6 +118,20 @@ bool CourierSession::IsOfDeadProcess(uint64_t sender_incarnation) const {
   return old_incarnations_ && old_incarnations_->contains(sender_incarnation);
 }
 
+bool CourierSession::IsOfReplaced(const FrameHeader& heard) const {
+  const bool same_process =
+      heard.sender_incarnation / kConversations == peer_incarnation_ / kConversations;
+  return heard.lane == 0 && heard.sequence > 0 && !same_process && old_incarnations_ &&
+         old_incarnations_->contains(heard.sender_incarnation);
+}
+
+Frame CourierSession::AnswerReplaced(const FrameHeader& heard, SharedMessage message) const {
+  const bool knows_us = heard.receiver_incarnation == incarnation_;
+  const uint64_t next = knows_us ? heard.acknowledged + 1 : 1;
+  return {{options_->run, incarnation_, heard.sender_incarnation, next, 0, options_->speaks, 0},
+          std::move(message)};
+}
+
 // The peer is another process than last time. True if there was a last time.
 bool CourierSession::Follow(Instant now, uint64_t sender_incarnation, std::vector<Frame>& out) {
   const bool known_before = peer_incarnation_ != 0;
@@ -306,6 +320,16 @@ void Courier::Withdraw(const NodeId& to, TrafficClass traffic,
   if (it == peers_.end()) return;
   it->second.session.Withdraw(traffic, take_back, frames_);
   Address(to, out);
+}
+
+bool Courier::IsOfReplaced(const NodeId& from, const FrameHeader& heard) const {
+  const auto it = peers_.find(from);
+  return it != peers_.end() && it->second.session.IsOfReplaced(heard);
+}
+
+Courier::Outgoing Courier::AnswerReplaced(const NodeId& from, const FrameHeader& heard,
+                                          SharedMessage message) const {
+  return {from, peers_.at(from).session.AnswerReplaced(heard, std::move(message))};
 }
 
 void Courier::List(const NodeId& id, Peer& peer) {

@@ -125,6 +125,12 @@ class CourierSession {
   // Withdraws what is unacknowledged in the lane of `traffic` and was taken back.
   void Withdraw(TrafficClass traffic, const TakeBack& take_back, std::vector<Frame>& out);
 
+  // A control message of a process of the peer that another has replaced. If more come, it lives
+  // all the same: two processes have one identity.
+  bool IsOfReplaced(const FrameHeader& heard) const;
+  // To that process: `message` as the next that it waits for.
+  Frame AnswerReplaced(const FrameHeader& heard, SharedMessage message) const;
+
   // Repeats and owed acknowledgements that are due. Call at NextDue().
   void Tick(Instant now, std::vector<Frame>& out);
   std::optional<Instant> NextDue() const;
@@ -232,6 +238,9 @@ class Courier {
   Delivered OnFrame(Instant now, const NodeId& from, Frame frame, std::vector<Outgoing>& out);
   void Withdraw(const NodeId& to, TrafficClass traffic, const CourierSession::TakeBack& take_back,
                 std::vector<Outgoing>& out);
+  bool IsOfReplaced(const NodeId& from, const FrameHeader& heard) const;
+  Outgoing AnswerReplaced(const NodeId& from, const FrameHeader& heard,
+                          SharedMessage message) const;
   void Tick(Instant now, std::vector<Outgoing>& out);
   // Rounded up: what thousands of peers are owed falls due one by one, and a host that woke for
   // each would do little else.

@@ -142,6 +142,8 @@ class EventLoop::Core final : public Context {
   void OnSilentCoordinator();
   void OnTick();
   void OnFrame(Transport::Received received);
+  void AnswerReplaced(const NodeId& from, const FrameHeader& heard,
+                      std::vector<Courier::Outgoing>& out) const;
   // Whether a stranger's frame may pass; may take its message away.
   bool MaySpeak(const NodeId& who);
   bool MayPass(Transport::Received& received);

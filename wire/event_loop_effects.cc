@@ -223,10 +223,22 @@ bool EventLoop::Core::MayPass(Transport::Received& received) {
   return false;
 }
 
+// Each would wait for ever for answers that the other gets.
+void EventLoop::Core::AnswerReplaced(const NodeId& from, const FrameHeader& heard,
+                                     std::vector<Courier::Outgoing>& out) const {
+  if (options_.role != HostRole::kCoordinator || !courier_.IsOfReplaced(from, heard)) return;
+  out.push_back(courier_.AnswerReplaced(
+      from, heard,
+      Share(Refused{"another process with this node's key has joined since: its home was copied, "
+                    "or is used on two machines [SK-node-twice]",
+                    false})));
+}
+
 void EventLoop::Core::OnFrame(Transport::Received received) {
   if (ended_ || !MayPass(received)) return;
   const NodeId from = received.decoded.sender;
   std::vector<Courier::Outgoing> out;
+  AnswerReplaced(from, received.decoded.frame.header, out);
   now_ = Clock();
   if (route_ && from == options_.coordinator->id) route_->OnHeard(now_);
   const Courier::Delivered delivered =
