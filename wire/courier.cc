@@ -322,16 +322,6 @@ void Courier::Withdraw(const NodeId& to, TrafficClass traffic,
   Address(to, out);
 }
 
-bool Courier::IsOfReplaced(const NodeId& from, const FrameHeader& heard) const {
-  const auto it = peers_.find(from);
-  return it != peers_.end() && it->second.session.IsOfReplaced(heard);
-}
-
-Courier::Outgoing Courier::AnswerReplaced(const NodeId& from, const FrameHeader& heard,
-                                          SharedMessage message) const {
-  return {from, peers_.at(from).session.AnswerReplaced(heard, std::move(message))};
-}
-
 void Courier::List(const NodeId& id, Peer& peer) {
   const std::optional<Instant> due = peer.session.NextDue();
   if (!due || (peer.listed && *peer.listed <= *due)) return;
@@ -377,14 +367,19 @@ void Courier::Forget(const NodeId& peer) {
   ++forgotten_[peer];
 }
 
-uint16_t Courier::FormatFor(const NodeId& peer) const {
+const CourierSession* Courier::SessionWith(const NodeId& peer) const {
   const auto it = peers_.find(peer);
-  return it == peers_.end() ? 1 : it->second.session.format();
+  return it == peers_.end() ? nullptr : &it->second.session;
+}
+
+uint16_t Courier::FormatFor(const NodeId& peer) const {
+  const CourierSession* session = SessionWith(peer);
+  return session == nullptr ? 1 : session->format();
 }
 
 size_t Courier::Unacknowledged(const NodeId& peer) const {
-  const auto it = peers_.find(peer);
-  return it == peers_.end() ? 0 : it->second.session.unacknowledged();
+  const CourierSession* session = SessionWith(peer);
+  return session == nullptr ? 0 : session->unacknowledged();
 }
 
 void Courier::RepeatLost(Instant now, const NodeId& peer, bool bulk_too,

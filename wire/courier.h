@@ -238,9 +238,6 @@ class Courier {
   Delivered OnFrame(Instant now, const NodeId& from, Frame frame, std::vector<Outgoing>& out);
   void Withdraw(const NodeId& to, TrafficClass traffic, const CourierSession::TakeBack& take_back,
                 std::vector<Outgoing>& out);
-  bool IsOfReplaced(const NodeId& from, const FrameHeader& heard) const;
-  Outgoing AnswerReplaced(const NodeId& from, const FrameHeader& heard,
-                          SharedMessage message) const;
   void Tick(Instant now, std::vector<Outgoing>& out);
   // Rounded up: what thousands of peers are owed falls due one by one, and a host that woke for
   // each would do little else.
@@ -256,6 +253,9 @@ class Courier {
 
   // The incarnation this process shows to `peer`.
   uint64_t IncarnationFor(const NodeId& peer) const;
+
+  // nullptr: there is none. Until the peer is forgotten.
+  const CourierSession* SessionWith(const NodeId& peer) const;
 
   // As CourierSession::format; 1 for a peer that was never heard of.
   uint16_t FormatFor(const NodeId& peer) const;

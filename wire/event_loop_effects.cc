@@ -226,12 +226,14 @@ bool EventLoop::Core::MayPass(Transport::Received& received) {
 // Each would wait for ever for answers that the other gets.
 void EventLoop::Core::AnswerReplaced(const NodeId& from, const FrameHeader& heard,
                                      std::vector<Courier::Outgoing>& out) const {
-  if (options_.role != HostRole::kCoordinator || !courier_.IsOfReplaced(from, heard)) return;
-  out.push_back(courier_.AnswerReplaced(
-      from, heard,
-      Share(Refused{"another process with this node's key has joined since: its home was copied, "
-                    "or is used on two machines [SK-node-twice]",
-                    false})));
+  const CourierSession* session = courier_.SessionWith(from);
+  if (options_.role != HostRole::kCoordinator || session == nullptr) return;
+  if (!session->IsOfReplaced(heard)) return;
+  Refused refused{
+      "another process with this node's key has joined since: its home was copied, or "
+      "is used on two machines [SK-node-twice]",
+      false};
+  out.push_back({from, session->AnswerReplaced(heard, Share(std::move(refused)))});
 }
 
 void EventLoop::Core::OnFrame(Transport::Received received) {

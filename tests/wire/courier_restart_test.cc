@@ -37,13 +37,13 @@ TEST_CASE("Courier: who was replaced and lives can be told, as the next that it 
   Courier twin(Options(3 * kConversations));
   const Sent of_twin = SendOne(twin, At(1), kAlice, 3);
   Hand(alice, kBob, At(1), of_twin);
-  CHECK_FALSE(alice.IsOfReplaced(kBob, of_twin[0].frame.header));
+  CHECK_FALSE(alice.SessionWith(kBob)->IsOfReplaced(of_twin[0].frame.header));
 
   const Sent of_bob = SendOne(bob, At(2), kAlice, 4);
-  REQUIRE(alice.IsOfReplaced(kBob, of_bob[0].frame.header));
-  const Sent told = {alice.AnswerReplaced(kBob, of_bob[0].frame.header, Share(Note(5)))};
+  REQUIRE(alice.SessionWith(kBob)->IsOfReplaced(of_bob[0].frame.header));
+  const Sent told = {
+      {kBob, alice.SessionWith(kBob)->AnswerReplaced(of_bob[0].frame.header, Share(Note(5)))}};
 
-  CHECK(told[0].to == kBob);
   CHECK(Hand(twin, kAlice, At(2), told).nonces.empty());  // where it comes to the wrong one
   CHECK(Hand(bob, kAlice, At(2), told).nonces == Nonces{5});
   CHECK(Hand(twin, kAlice, At(3), SendOne(alice, At(3), kBob, 6)).nonces == Nonces{6});
@@ -56,8 +56,9 @@ TEST_CASE("Courier: who was replaced and had not heard of who knows can be told,
   Hand(alice, kBob, At(0), SendOne(bob, At(0), kAlice, 1));
   Hand(alice, kBob, At(0), SendOne(twin, At(0), kAlice, 2));
   const Sent of_bob = SendOne(bob, At(1), kAlice, 3);
-  REQUIRE(alice.IsOfReplaced(kBob, of_bob[0].frame.header));
-  const Sent told = {alice.AnswerReplaced(kBob, of_bob[0].frame.header, Share(Note(4)))};
+  REQUIRE(alice.SessionWith(kBob)->IsOfReplaced(of_bob[0].frame.header));
+  const Sent told = {
+      {kBob, alice.SessionWith(kBob)->AnswerReplaced(of_bob[0].frame.header, Share(Note(4)))}};
   CHECK(Hand(bob, kAlice, At(1), told).nonces == Nonces{4});
 }
 
