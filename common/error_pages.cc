@@ -110,6 +110,11 @@ constexpr ErrorPage kPages[] = {
     {"SK-node-away", "no node runs here",
      "What is asked for can only be answered by a running node of this home.",
      "skerry-node join TICKET; with --home DIR where it has a home of its own."},
+    {"SK-node-needed", "the run cannot spare that node",
+     "It is the last of its stage, and no checkpoint has been kept: without it the run would have "
+     "to do without the stage, begin again, or end.",
+     "Keep a checkpoint first (skerry-coordinator checkpoint DIR; run.toml needs [checkpoint] "
+     "every_rounds above 0), wait until another node has the stage, or put it out with --anyway."},
     {"SK-node-out", "the run does not take this node",
      "Its operator denied it by name, or it was put out for what it did: results or digests that "
      "others could not confirm.",

@@ -95,6 +95,7 @@ absl::Status Give(const OpenedRun& run, const AdmissionOrder& order, const std::
 
 struct NodeOrder {
   std::string directory, name, why;
+  bool anyway = false;
 };
 
 absl::Status GiveNodeOrder(const NodeOrder& request, Does does, const char* done) {
@@ -103,6 +104,16 @@ absl::Status GiveNodeOrder(const NodeOrder& request, Does does, const char* done
   AdmissionOrder order = NewOrder(does);
   SKERRY_ASSIGN_OR_RETURN(order.node, NodeNamed(state, request.name));
   order.why = request.why;
+  const auto stage = does == Does::kDeny ? OnlyHeldBy(state, order.node) : std::nullopt;
+  if (stage && !request.anyway) {
+    return FailedPrecondition(
+        "%s: %s alone holds stage %d, and there is no checkpoint: what the stage has learnt would "
+        "be "
+        "lost, and the run with it unless it can skip stages or has just begun. Keep one first "
+        "with "
+        "skerry-coordinator checkpoint %s, or say --anyway [SK-node-needed]",
+        kNothingDone, order.node.Short(), *stage, request.directory);
+  }
   return Give(run, order, absl::StrFormat("%s %s", order.node.Short(), done));
 }
 
@@ -273,6 +284,10 @@ void AddAdmissionCommands(CLI::App& app, int* exit_code) {
     command->add_option("dir", line->request.directory, "of the run")->required();
     command->add_option("node", line->request.name, "its name, or how it begins")->required();
     command->add_option("--why", line->request.why, "kept, and told to the node");
+    if (does == Does::kDeny) {
+      command->add_flag("--anyway", line->request.anyway,
+                        "also a node that alone holds a stage of which there is no checkpoint");
+    }
     command->callback([line, exit_code, does, done] {
       *exit_code = Ended(GiveNodeOrder(line->request, does, done));
     });

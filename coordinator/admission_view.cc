@@ -8,6 +8,7 @@
 
 #include "common/status.h"
 #include "coordinator/record_json.h"
+#include "pipeline/plan/route.h"
 
 namespace skerry {
 namespace {
@@ -181,6 +182,15 @@ absl::StatusOr<NodeId> NodeNamed(const RunState& state, const std::string& text)
   for (const auto& [node, why] : state.admission.denied) names.insert(node.Hex());
   SKERRY_ASSIGN_OR_RETURN(const std::string name, OneOf(names, text, "node"));
   return *ParseId<NodeId>(name);
+}
+
+std::optional<int32_t> OnlyHeldBy(const RunState& state, const NodeId& node) {
+  if (!state.plan || state.exported || !state.lost.empty() || !state.checkpoints.empty())
+    return std::nullopt;
+  for (int32_t stage = 0; stage < static_cast<int32_t>(state.plan->stages.size()); ++stage) {
+    if (LiveReplicas(*state.plan, stage) == std::vector<NodeId>{node}) return stage;
+  }
+  return std::nullopt;
 }
 
 absl::StatusOr<std::string> TicketNamed(const RunState& state, const std::string& text) {

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "coordinator/admission_view.h"
 #include "coordinator/checkpoint_archive.h"
 #include "pipeline/plan/route.h"
 #include "tests/coordinator/kept_run.h"
@@ -123,6 +124,25 @@ TEST_CASE("A checkpoint that was wanted before a return is met by the first one 
   Return(kept.run);
   CHECK(kept.run.state().orders.wanted == 3);
   CHECK(kept.run.Fold() == kept.run.state());
+}
+
+TEST_CASE("A node that alone holds a stage cannot be spared until there is a checkpoint",
+          "[coordinator]") {
+  Kept kept;
+  CHECK_FALSE(OnlyHeldBy(kept.run.state(), Node(0)));
+  kept.run.Gather();
+  const std::vector<NodeId> of_one = kept.run.Live(1);
+  REQUIRE(of_one.size() == 2);
+  CHECK_FALSE(OnlyHeldBy(kept.run.state(), of_one[0]));
+
+  kept.run.From(of_one[1], Leave{"gone"});
+  CHECK(OnlyHeldBy(kept.run.state(), of_one[0]) == 1);
+  CHECK_FALSE(OnlyHeldBy(kept.run.state(), of_one[1]));
+  CHECK_FALSE(OnlyHeldBy(kept.run.state(), kept.run.Live(0)[0]));
+
+  kept.OneRound(0);
+  kept.MakeOne();
+  CHECK_FALSE(OnlyHeldBy(kept.run.state(), of_one[0]));
 }
 
 TEST_CASE("Who was taken for dead and is back hears whether the run is paused", "[coordinator]") {
