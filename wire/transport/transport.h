@@ -47,6 +47,7 @@
 #include "wire/transport/bulk_sender.h"
 #include "wire/transport/connection_budget.h"
 #include "wire/transport/hole_punch.h"
+#include "wire/transport/path_check.h"
 #include "wire/transport/relay_desk.h"
 #include "wire/transport/relay_route.h"
 #include "wire/transport/relay_seal.h"
@@ -305,6 +306,8 @@ class Transport {
   void BeginReach(ReachAttempt& attempt);
   void OnReachAnswer(uint64_t nonce);
   void ReceiveReach();
+  // False: what a stranger said is no question whether large packets pass, or one too many.
+  bool AnswerStranger(const std::string& routing_id, std::span<const uint8_t> part);
   Instant Now() const { return options_.clock(); }
   void LearnRoute(const NodeId& peer, const std::string& routing_id);
   void NoteSeen(const NodeId& peer, const zmq::message_t& message);
@@ -346,6 +349,7 @@ class Transport {
   std::map<NodeId, ReachAttempt> reaching_;
   std::deque<std::pair<NodeId, std::vector<std::string>>> to_reach_;
   std::vector<Reachability> reached_;
+  PathDesk path_desk_;
   TransportCounters counters_;
   ConnectionBudget connections_;
   int64_t accepted_ = 0;      // connections of the ROUTER: taken,
