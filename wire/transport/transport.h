@@ -137,8 +137,12 @@ class Transport {
   // in, by when it is acknowledged); control and what is forwarded for others only count.
   void SetLimits(double up_bytes_per_s, double down_bytes_per_s);
 
-  // Peers to which nothing in bulk gets through, since when.
-  std::map<NodeId, Instant> Stalled() const;
+  // Peers to which nothing in bulk gets through.
+  struct Stall {
+    Instant since;
+    bool small_passes = false;  // small messages do
+  };
+  std::map<NodeId, Stall> Stalled() const;
   // What bulk traffic to a peer has shown of the way there lately, a rate of 0 if it was too
   // little; nullopt: there was none.
   std::optional<LinkReading> Shown(const NodeId& peer) const;
