@@ -23,6 +23,7 @@
 #include "node/join_program.h"
 #include "node/own_addresses.h"
 #include "wire/ticket.h"
+#include "wire/transport/path_asker.h"
 
 namespace skerry {
 namespace {
@@ -138,18 +139,65 @@ Finding RunReachable(const Dialled& dialled) {
           "ask the operator for the right address: skerry-coordinator ticket DIR --advertise …"};
 }
 
-Finding Mtu(const Dialled& dialled) {
-  int segment = 0;
-  socklen_t size = sizeof segment;
-  if (getsockopt(dialled.socket, IPPROTO_TCP, TCP_MAXSEG, &segment, &size) != 0)
+// The other end's address in numbers, "tcp://address:port"; "" if the system does not say.
+std::string EndpointOf(const Dialled& dialled) {
+  sockaddr_storage other{};
+  socklen_t size = sizeof other;
+  auto* const address = reinterpret_cast<sockaddr*>(&other);
+  char host[NI_MAXHOST] = {}, port[NI_MAXSERV] = {};
+  if (getpeername(dialled.socket, address, &size) != 0 ||
+      getnameinfo(address, size, host, sizeof host, port, sizeof port,
+                  NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    return "";
+  const std::string name = other.ss_family == AF_INET6 ? absl::StrFormat("[%s]", host) : host;
+  return "tcp://" + name + ":" + port;
+}
+
+int OptionOf(const Dialled& dialled, int level, int option) {
+  int value = 0;
+  socklen_t size = sizeof value;
+  return getsockopt(dialled.socket, level, option, &value, &size) == 0 ? value : 0;
+}
+
+Finding Hole(const PathVerdict& path, const std::string& interface) {
+  return {
+      "MTU", Health::kBad,
+      absl::StrFormat("packets of %d bytes pass to the coordinator and back, those of %d do not",
+                      path.passes, path.lost),
+      "a tunnel, VPN or router on the way drops large packets and does not say so: connections "
+      "stand and small messages pass, but data and parameters never arrive",
+      absl::StrFormat("as root: ip link set dev %s mtu %d; then run this again. Better, where you "
+                      "can: the same MTU in the router or VPN, or TCP's MSS clamped to it there",
+                      interface.empty() ? "INTERFACE" : interface, path.passes)};
+}
+
+Finding Mtu(const Dialled& dialled, const NodeId& coordinator) {
+  const int segment = OptionOf(dialled, IPPROTO_TCP, TCP_MAXSEG);
+  int mtu = OptionOf(dialled, IPPROTO_IP, IP_MTU);
+  if (mtu == 0) mtu = OptionOf(dialled, IPPROTO_IPV6, IPV6_MTU);
+  if (segment == 0 || mtu <= segment)
     return {"MTU", Health::kUnknown, "the system does not say", "", ""};
+  const PathVerdict path = AskPath(coordinator, EndpointOf(dialled), {mtu, mtu - segment});
+  if (path.is == PathIs::kHole) return Hole(path, InterfaceTowards(dialled.socket));
+  Finding finding{"MTU", Health::kGood,
+                  absl::StrFormat("packets of %d bytes pass to the coordinator and back", mtu), "",
+                  ""};
   constexpr int kSegmentWanted = 1200;
-  Finding finding{"MTU", Health::kGood, absl::StrFormat("segments of %d bytes", segment), "", ""};
-  if (segment >= kSegmentWanted) return finding;
-  finding.health = Health::kPoor;
-  finding.cause =
-      "a tunnel or a wrong setting makes packets small: more of the line goes to headers";
-  finding.remedy = "ip link shows the MTU of each interface; 1500 is usual";
+  if (path.is == PathIs::kUnasked) {
+    finding.health = Health::kUnknown;
+    finding.found = absl::StrFormat(
+        "packets may have %d bytes; the coordinator does not say whether those pass", mtu);
+  } else if (path.is == PathIs::kLossy) {
+    finding.health = Health::kPoor;
+    finding.found = absl::StrFormat("no answer to packets of %d bytes", mtu);
+    finding.cause = "the way loses many packets, or the coordinator has stopped answering";
+    finding.remedy = "run this again; a cable instead of radio";
+  } else if (segment < kSegmentWanted) {
+    finding.health = Health::kPoor;
+    finding.cause =
+        "a tunnel or a wrong setting makes packets small: more of the line goes to headers";
+    finding.remedy = "ip link shows the MTU of each interface; 1500 is usual";
+  }
   return finding;
 }
 
@@ -264,7 +312,7 @@ std::vector<Finding> CheckNetwork(const DoctorOptions& options) {
   if (addresses) findings.push_back(Outbound(dialled, place));
   if (dialled.socket >= 0) {
     findings.push_back(RunReachable(dialled));
-    findings.push_back(Mtu(dialled));
+    findings.push_back(Mtu(dialled, ticket->coordinator));
   }
   return findings;
 }

@@ -4,10 +4,26 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace skerry {
+namespace {
+
+bool IsSameAddress(const sockaddr& a, const sockaddr& b) {
+  if (a.sa_family != b.sa_family) return false;
+  if (a.sa_family == AF_INET) {
+    return reinterpret_cast<const sockaddr_in&>(a).sin_addr.s_addr ==
+           reinterpret_cast<const sockaddr_in&>(b).sin_addr.s_addr;
+  }
+  return a.sa_family == AF_INET6 &&
+         std::memcmp(&reinterpret_cast<const sockaddr_in6&>(a).sin6_addr,
+                     &reinterpret_cast<const sockaddr_in6&>(b).sin6_addr, sizeof(in6_addr)) == 0;
+}
+
+}  // namespace
 
 std::vector<std::string> OwnAddresses() {
   ifaddrs* list = nullptr;
@@ -30,6 +46,22 @@ std::vector<std::string> OwnAddresses() {
   freeifaddrs(list);
   v4.insert(v4.end(), v6.begin(), v6.end());
   return v4;
+}
+
+std::string InterfaceTowards(int socket) {
+  sockaddr_storage own{};
+  socklen_t size = sizeof own;
+  ifaddrs* list = nullptr;
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&own), &size) != 0 || getifaddrs(&list) != 0)
+    return "";
+  std::string name;
+  for (const ifaddrs* at = list; at != nullptr && name.empty(); at = at->ifa_next) {
+    if (at->ifa_addr != nullptr &&
+        IsSameAddress(*at->ifa_addr, reinterpret_cast<const sockaddr&>(own)))
+      name = at->ifa_name;
+  }
+  freeifaddrs(list);
+  return name;
 }
 
 }  // namespace skerry

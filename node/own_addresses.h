@@ -10,4 +10,7 @@ namespace skerry {
 // lists them. Empty if it does not say.
 std::vector<std::string> OwnAddresses();
 
+// The network interface that has the connection's own address; "" if there is none.
+std::string InterfaceTowards(int socket);
+
 }  // namespace skerry

@@ -10,6 +10,9 @@ namespace {
 
 constexpr size_t kStrangersMax = 4096;
 constexpr Duration kStrangerForgivenEvery = Duration::Seconds(15);
+constexpr char kOnlySmallPasses[] =
+    ",\"why\":\"small messages pass and large ones do not: see MTU in skerry-node doctor --ticket "
+    "TICKET\"";
 
 }  // namespace
 
@@ -294,20 +297,21 @@ void EventLoop::Core::SendDue() {
 // One that has stood still for long begins anew, whatever the reason: the courier repeats what was
 // not acknowledged, and the receiver knows what it has.
 void EventLoop::Core::NoteStalls() {
-  const std::map<NodeId, Instant> stalled = transport_->Stalled();
-  for (const auto& [peer, since] : stalled) {
+  const std::map<NodeId, Transport::Stall> stalled = transport_->Stalled();
+  for (const auto& [peer, stall] : stalled) {
     if (!stalled_.insert(peer).second) continue;
-    const auto seconds = static_cast<int>((Clock() - since).seconds());
+    const auto seconds = static_cast<int>((Clock() - stall.since).seconds());
+    const char* why = stall.small_passes ? kOnlySmallPasses : "";
     Do(EventEffect{"stalled", "{\"node\":\"" + peer.Short() +
-                                  "\",\"seconds\":" + std::to_string(seconds) + "}"});
+                                  "\",\"seconds\":" + std::to_string(seconds) + why + "}"});
   }
   std::erase_if(stalled_, [&](const NodeId& peer) {
     if (stalled.contains(peer)) return false;
     Do(EventEffect{"flowing", "{\"node\":\"" + peer.Short() + "\"}"});
     return true;
   });
-  for (const auto& [peer, since] : stalled) {
-    if (Clock() - since < BulkSender::kBeginsAnewAfter) continue;
+  for (const auto& [peer, stall] : stalled) {
+    if (Clock() - stall.since < BulkSender::kBeginsAnewAfter) continue;
     transport_->DropBulk(peer);
     RepeatLost(peer, true);
     stalled_.erase(peer);  // told again if it stands still again

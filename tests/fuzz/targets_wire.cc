@@ -113,13 +113,10 @@ void RunRelay(std::span<const uint8_t> input) {
 std::vector<Bytes> RelaySeeds() {
   const NodeId peer = TestNodeId(1);
   const Bytes sealed(64, 7);
-  return {EncodeRelay(RelayAttach{peer, 2}),
-          EncodeRelay(RelayState{peer, 2, {}}),
-          EncodeRelay(RelayCall{peer, 2}),
-          EncodeRelay(RelayGot{4096}),
-          EncodeRelay(ReachNonce{5, true}),
-          EncodeRelay(RelayData{peer, 2, sealed}),
-          EncodeRelay(RelayMeet{peer, "203.0.113.7"})};
+  return {EncodeRelay(RelayAttach{peer, 2}),       EncodeRelay(RelayState{peer, 2, {}}),
+          EncodeRelay(RelayCall{peer, 2}),         EncodeRelay(RelayGot{4096}),
+          EncodeRelay(ReachNonce{5, true}),        EncodeRelay(ReachNonce{5, false, 40}),
+          EncodeRelay(RelayData{peer, 2, sealed}), EncodeRelay(RelayMeet{peer, "203.0.113.7"})};
 }
 
 // As typed; and as if its checksum were right, which no mutation finds.

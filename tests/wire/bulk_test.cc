@@ -108,6 +108,17 @@ TEST_CASE("Bulk: chunks of a broken connection go over another, and none is deli
   CHECK(pair.sender.under_way_bytes() == 0);
 }
 
+TEST_CASE("Bulk: where only small messages pass, that is told of the stall",
+          "[wire][bulk][fault]") {
+  BulkPair pair(1);
+  pair.sender.Enqueue(At(0), FrameOf(TrafficClass::kDelta, 50'000));
+  pair.SendAll();
+  pair.MeasureRoundTrip(8, 0.05);
+  CHECK(pair.sender.StalledSince(At(8.5)) == At(0));
+  CHECK(pair.sender.AnswersProbes(At(8.5)));
+  CHECK_FALSE(pair.sender.AnswersProbes(At(11)));
+}
+
 TEST_CASE("Bulk: a connection that says nothing loses its chunks, and the stall is told",
           "[wire][bulk][fault]") {
   BulkPair pair(1);
@@ -117,6 +128,7 @@ TEST_CASE("Bulk: a connection that says nothing loses its chunks, and the stall 
   CHECK(pair.sender.Tick(At(2.5)) == std::vector<StripeId>{0});
   CHECK_FALSE(pair.sender.StalledSince(At(7)));
   CHECK(pair.sender.StalledSince(At(8.5)) == At(0));
+  CHECK_FALSE(pair.sender.AnswersProbes(At(8.5)));
   pair.sender.CloseStripe(0);
   pair.sender.OpenStripe(At(9), 1);
   pair.flying.clear();

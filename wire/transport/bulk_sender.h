@@ -100,6 +100,8 @@ class BulkSender {
   double carried_bytes_per_s() const { return carried_.best(); }  // 0: not known
   // Since when nothing gets through, if it is longer than kStalledAfter.
   std::optional<Instant> StalledSince(Instant now) const;
+  // Whether an answer to a probe, which is small, has just come.
+  bool AnswersProbes(Instant now) const;
 
  private:
   struct Transfer {
@@ -173,7 +175,7 @@ class BulkSender {
   int held_rounds_ = 0;
   Instant newest_come_;  // when the last of what was acknowledged had left
   Instant progress_;  // the last acknowledgement, or when there began to be something to wait for
-  std::optional<Instant> last_activation_;
+  std::optional<Instant> last_activation_, echoed_;
   std::optional<Instant> began_, next_probe_, look_again_;
   bool was_asked_ = true;  // since BeginTurn, or it had nothing
   Instant turn_began_;

@@ -25,6 +25,7 @@ std::optional<SenderLine::Reading> BulkSender::OnEcho(Instant now, const ProbeMe
   const Instant sent = Instant::FromNanos(probe.sent_nanos);
   const auto found = probed_.find(probe.sent_nanos);
   if (found == probed_.end()) return std::nullopt;
+  echoed_ = now;
   short_chunks_ = !probe.asks_short;
   std::optional<Duration> way;
   if (probe.arrived_nanos >= 0) way = Duration::Nanos(probe.arrived_nanos - probe.sent_nanos);
@@ -100,6 +101,10 @@ uint16_t BulkSender::WantedStripes(Instant now) const {
 std::optional<Instant> BulkSender::StalledSince(Instant now) const {
   if (transfers_.empty() || now - progress_ < kStalledAfter) return std::nullopt;
   return progress_;
+}
+
+bool BulkSender::AnswersProbes(Instant now) const {
+  return echoed_ && now - *echoed_ < kProbeMost * 20;
 }
 
 }  // namespace skerry

@@ -94,6 +94,7 @@ Bytes EncodeRelay(const ReachNonce& m) {
   Bytes out = Begin(Kind::kReach);
   Put(out, m.nonce);
   Put(out, static_cast<uint8_t>(m.is_answer));
+  out.resize(out.size() + m.padding);
   return out;
 }
 Bytes EncodeRelay(const RelayData& m) {
@@ -137,8 +138,8 @@ std::optional<RelayMessage> DecodeRelay(std::span<const uint8_t> part) {
   } else if (kind == Kind::kReach) {
     const auto nonce = in.Get<uint64_t>();
     const auto answer = in.Get<uint8_t>();
-    in.ok = in.ok && answer <= 1;
-    message = ReachNonce{nonce, answer == 1};
+    if (!in.ok || answer > 1 || in.rest.size() > kReachPaddingMax) return std::nullopt;
+    return ReachNonce{nonce, answer == 1, in.rest.size()};
   }
   if (!in.ok || !in.rest.empty()) return std::nullopt;
   return message;

@@ -16,7 +16,8 @@
 //   Got     node → relay   so many sealed bytes have come over this wire, all in all
 //   Meet    node → relay   over the wire of control, without an address: introduce us
 //           relay → both   where it sees the other end
-//   Reach   coordinator → node and back; and sealed, between two that punch a hole
+//   Reach   coordinator → node and back; sealed, between two that punch a hole; and a stranger →
+//           coordinator and back, with padding, to see whether large packets pass (path_check.h)
 //
 // Decode is total and allocates nothing.
 #pragma once
@@ -29,6 +30,7 @@
 
 #include "common/bytes.h"
 #include "common/ids.h"
+#include "wire/codec/limits.h"
 #include "wire/transport/link_message.h"
 
 namespace skerry {
@@ -40,6 +42,8 @@ inline constexpr uint16_t kRelayedStripes = 4;
 inline constexpr size_t kSeenBytesMax = 45;  // of IPv6, as text
 // The largest sealed part: a chunk, or an envelope of control with its payload.
 inline constexpr size_t kSealedBytesMax = (size_t{1} << 20) + (size_t{64} << 10);
+inline constexpr size_t kReachBytes = 14;  // of a ReachNonce without padding
+inline constexpr size_t kReachPaddingMax = limits::kStrangerEnvelopeBytesMax - kReachBytes;
 
 struct RelayAttach {
   NodeId peer;
@@ -76,6 +80,7 @@ struct RelayMeet {
 struct ReachNonce {
   uint64_t nonce = 0;
   bool is_answer = false;
+  size_t padding = 0;  // zeros that follow; the answer has as many, or none
   bool operator==(const ReachNonce&) const = default;
 };
 using RelayMessage =

@@ -47,6 +47,7 @@
 #include "wire/transport/bulk_sender.h"
 #include "wire/transport/connection_budget.h"
 #include "wire/transport/hole_punch.h"
+#include "wire/transport/path_check.h"
 #include "wire/transport/relay_desk.h"
 #include "wire/transport/relay_route.h"
 #include "wire/transport/relay_seal.h"
@@ -136,8 +137,12 @@ class Transport {
   // in, by when it is acknowledged); control and what is forwarded for others only count.
   void SetLimits(double up_bytes_per_s, double down_bytes_per_s);
 
-  // Peers to which nothing in bulk gets through, since when.
-  std::map<NodeId, Instant> Stalled() const;
+  // Peers to which nothing in bulk gets through.
+  struct Stall {
+    Instant since;
+    bool small_passes = false;  // small messages do
+  };
+  std::map<NodeId, Stall> Stalled() const;
   // What bulk traffic to a peer has shown of the way there lately, a rate of 0 if it was too
   // little; nullopt: there was none.
   std::optional<LinkReading> Shown(const NodeId& peer) const;
@@ -305,6 +310,8 @@ class Transport {
   void BeginReach(ReachAttempt& attempt);
   void OnReachAnswer(uint64_t nonce);
   void ReceiveReach();
+  // False: what a stranger said is no question whether large packets pass, or one too many.
+  bool AnswerStranger(const std::string& routing_id, std::span<const uint8_t> part);
   Instant Now() const { return options_.clock(); }
   void LearnRoute(const NodeId& peer, const std::string& routing_id);
   void NoteSeen(const NodeId& peer, const zmq::message_t& message);
@@ -346,6 +353,7 @@ class Transport {
   std::map<NodeId, ReachAttempt> reaching_;
   std::deque<std::pair<NodeId, std::vector<std::string>>> to_reach_;
   std::vector<Reachability> reached_;
+  PathDesk path_desk_;
   TransportCounters counters_;
   ConnectionBudget connections_;
   int64_t accepted_ = 0;      // connections of the ROUTER: taken,

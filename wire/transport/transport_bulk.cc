@@ -271,10 +271,12 @@ std::optional<Instant> Transport::NextDue() const {
   return due;
 }
 
-std::map<NodeId, Instant> Transport::Stalled() const {
-  std::map<NodeId, Instant> stalled;
+std::map<NodeId, Transport::Stall> Transport::Stalled() const {
+  std::map<NodeId, Stall> stalled;
   for (const NodeId& peer : active_) {
-    if (const auto since = links_.at(peer).sender.StalledSince(Now())) stalled[peer] = *since;
+    const BulkSender& sender = links_.at(peer).sender;
+    if (const auto since = sender.StalledSince(Now()))
+      stalled[peer] = {*since, sender.AnswersProbes(Now())};
   }
   return stalled;
 }

@@ -96,6 +96,14 @@ void Transport::ReceiveReach() {
   }
 }
 
+bool Transport::AnswerStranger(const std::string& routing_id, std::span<const uint8_t> part) {
+  const auto message = options_.admit_any ? DecodeRelay(part) : std::nullopt;
+  const auto* question = message ? std::get_if<ReachNonce>(&*message) : nullptr;
+  const auto answer = question ? path_desk_.AnswerTo(Now(), *question) : std::nullopt;
+  if (answer) SendPart(router_, &routing_id, EncodeRelay(*answer));
+  return answer.has_value();
+}
+
 std::vector<Reachability> Transport::TakeReached() {
   return std::exchange(reached_, {});
 }

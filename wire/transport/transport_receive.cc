@@ -87,7 +87,8 @@ void Transport::ReceiveFrom(const NodeId* peer, std::optional<StripeId> stripe,
         if (peer == nullptr) {
           const auto known = peer_of_key_.find(UserIdOf(part));
           if (known == peer_of_key_.end()) {
-            if (!knocks) ++counters_.refused_unadmitted;
+            if (!knocks && !AnswerStranger((*parts)[0].to_string(), bytes))
+              ++counters_.refused_unadmitted;
             continue;
           }
           origin.peer = known->second;

@@ -297,7 +297,8 @@ void Transport::OnRelayPart(const Origin& origin, std::span<const uint8_t> part)
   const auto message = DecodeRelay(part);
   if (!message) return void(++counters_.refused_malformed);
   if (const auto* nonce = std::get_if<ReachNonce>(&*message)) {
-    if (!nonce->is_answer) Answer(origin, EncodeRelay(ReachNonce{nonce->nonce, true}));
+    if (!nonce->is_answer)
+      Answer(origin, EncodeRelay(ReachNonce{nonce->nonce, true, nonce->padding}));
     return;
   }
   if (const auto* call = std::get_if<RelayCall>(&*message)) {
