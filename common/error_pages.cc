@@ -45,9 +45,9 @@ constexpr ErrorPage kPages[] = {
      "Copy data/ from the directory of the coordinator that served it first."},
     {"SK-data-text", "the text cannot be read",
      "It is not there, is a directory or a device, more than one was given where one is wanted, "
-     "or it is no text but Parquet, a picture, an archive.",
-     "Give text or JSON lines, plain, .gz or .zst; convert what is something else, or leave it "
-     "out."},
+     "or it is no text but Parquet, a picture, an archive, UTF-16.",
+     "Give text or JSON lines, plain, .gz or .zst; convert what is something else (iconv -f "
+     "UTF-16 -t UTF-8), or leave it out."},
     {"SK-disk-full", "the disk is full",
      "The journal could not be written. Nothing is accepted that could not be journalled, so "
      "nothing is lost.",

@@ -40,16 +40,6 @@ std::string SettingsText(const PipelinePlan& plan) {
   return text;
 }
 
-std::string GibText(const Json& bytes) {
-  return bytes.is_null() ? "-" : absl::StrFormat("%.2f", bytes.get<double>() / (1 << 30));
-}
-
-// What was not measured is not 0.
-std::string RateText(const Json& gflops) {
-  const double rate = gflops.get<double>();
-  return rate > 0 ? absl::StrFormat("%.1f", rate) : "-";
-}
-
 // What a node that is served says of itself.
 Json HeldBytes(const Json& status, const NodeId& id) {
   if (!status.is_object() || !status.contains("nodes")) return nullptr;
@@ -269,44 +259,6 @@ Json NodesJson(const RunState& state, const RunConfig& config, const Json& statu
                      {"takes_part", takes_part}});
   }
   return nodes;
-}
-
-static std::string SizesWord(const std::string& is) {
-  return is.empty() ? "-" : is;
-}
-
-// "1.0", of cohort 2 "1.0 c2".
-static std::string SlotText(int stage, int replica, int cohort) {
-  return absl::StrFormat("%d.%d", stage, replica) +
-         (cohort < 0 ? "" : absl::StrFormat(" c%d", cohort));
-}
-
-// "24.0", of GPUs and what their host has besides "24.0+62.5".
-static std::string OfferedText(const Json& node) {
-  const Json& host = node["host_memory_bytes"];
-  return GibText(node["memory_bytes"]) + (host == 0 ? "" : "+" + GibText(host));
-}
-
-std::string NodesTable(const Json& nodes) {
-  std::string text =
-      absl::StrFormat("%-9s %-12s %-7s %-8s %-17s %9s %9s %11s %9s %9s %8s %-8s  %s\n", "node",
-                      "region", "slot", "is", "reachable", "GFLOP/s", "in bf16", "GiB", "model",
-                      "measured", "screened", "sizes", "device");
-  for (const Json& node : nodes) {
-    const bool part = node["takes_part"];
-    const int stage = node["stage"], replica = node["replica"];
-    const int cohort = node.value("cohort", -1);
-    text += absl::StrFormat(
-        "%-9s %-12s %-7s %-8s %-17s %9.1f %9s %11s %9s %9s %8d %-8s  %s\n",
-        node["id"].get<std::string>().substr(0, 8), node["region"].get<std::string>(),
-        part ? SlotText(stage, replica, cohort) : "-", node["is"].get<std::string>(),
-        node["reachable"].get<std::string>() + (node["relays"].get<bool>() ? ", relay" : ""),
-        node["gflops"].get<double>(), RateText(node["bf16_gflops"]), OfferedText(node),
-        GibText(node["memory_model_bytes"]), GibText(node["memory_held_bytes"]),
-        node["rounds_screened"].get<int64_t>(), SizesWord(node["sizes"]),
-        node["device"].get<std::string>());
-  }
-  return text;
 }
 
 namespace {

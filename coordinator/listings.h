@@ -42,7 +42,6 @@ void AddNodeFacts(const RunState& state, const NodeId& node, nlohmann::json* jso
 // `config` as the operator wrote it; `status` may be null.
 nlohmann::json NodesJson(const RunState& state, const RunConfig& config,
                          const nlohmann::json& status);
-std::string NodesTable(const nlohmann::json& nodes);
 
 // Pairs of nodes that are here of which neither can be dialled, and what forwards for them unless
 // it fails (zero: the coordinator); of many the first kRelayedListedMax.

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "coordinator/listings.h"
 #include "pipeline/plan/memory_model.h"
 
@@ -142,10 +144,25 @@ std::string StatusScreen(const Json& status) {
   return text;
 }
 
-LiveScreen::LiveScreen() : terminal_(isatty(STDOUT_FILENO) != 0) {}
+std::vector<std::string> FrameOf(const std::string& screen, const TerminalSize& terminal) {
+  std::vector<std::string> lines;
+  for (const auto line : absl::StrSplit(absl::StripSuffix(screen, "\n"), '\n')) {
+    for (std::string& part : WrappedTo(std::string(line), terminal.columns)) {
+      lines.push_back(std::move(part));
+    }
+  }
+  // The last row is the cursor's.
+  const auto rows = static_cast<size_t>(std::max(terminal.rows - 1, 2));
+  if (lines.size() <= rows) return lines;
+  const size_t more = lines.size() - rows + 1;
+  lines.resize(rows - 1);
+  lines.push_back(absl::StrFormat("  and %d more lines: skerry-coordinator nodes", more));
+  return lines;
+}
 
 void LiveScreen::Show(const Json& status) {
-  if (!terminal_) {
+  const auto terminal = TerminalAt(STDOUT_FILENO);
+  if (!terminal) {
     // A line a second says little that one in five does not.
     const std::string waiting = WaitingText(status);
     const std::string line = StatusLine(status) + (waiting.empty() ? "" : "  " + waiting);
@@ -161,11 +178,11 @@ void LiveScreen::Show(const Json& status) {
     std::fflush(stdout);
     return;
   }
-  const std::string screen = StatusScreen(status);
+  const auto lines = FrameOf(StatusScreen(status), *terminal);
   if (lines_drawn_ > 0) std::printf("\x1b[%dA\x1b[J", lines_drawn_);
-  std::fputs(screen.c_str(), stdout);
+  for (const std::string& line : lines) std::printf("%s\n", line.c_str());
   std::fflush(stdout);
-  lines_drawn_ = static_cast<int>(std::count(screen.begin(), screen.end(), '\n'));
+  lines_drawn_ = static_cast<int>(lines.size());
 }
 
 }  // namespace skerry

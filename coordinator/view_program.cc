@@ -1,6 +1,7 @@
 #include "coordinator/view_program.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <ctime>
 #include <filesystem>
@@ -9,8 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include "common/status.h"
+#include "common/terminal.h"
 #include "coordinator/leader_program.h"
 #include "coordinator/listings.h"
+#include "coordinator/nodes_table.h"
 #include "coordinator/run_directory.h"
 #include "coordinator/screen.h"
 #include "wire/config.h"
@@ -77,7 +80,10 @@ absl::Status PrintNodes(const std::string& directory, bool json) {
   const Json leader = LeadershipJson(run.store);
   // Without it only the memory that nodes hold is not known.
   const Json nodes = NodesJson(state, run.config, WrittenStatus(directory).value_or(Json()));
-  std::cout << (json ? nodes.dump(2) + "\n" : UnservedText(directory, leader) + NodesTable(nodes));
+  const auto terminal = TerminalAt(STDOUT_FILENO);
+  std::cout << (json ? nodes.dump(2) + "\n"
+                     : UnservedText(directory, leader) +
+                           NodesTable(nodes, terminal ? terminal->columns : 0));
   return absl::OkStatus();
 }
 

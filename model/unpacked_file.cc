@@ -35,7 +35,33 @@ constexpr NoText kNoTexts[] = {{"PAR1", "Parquet"},
                                {"\211PNG", "a picture"},
                                {"\377\330\377", "a picture"},
                                {"\177ELF", "a program"},
-                               {"SQLite format 3", "a database"}};
+                               {"SQLite format 3", "a database"},
+                               {"\377\376", "UTF-16 (iconv -t UTF-8 converts it)"},
+                               {"\376\377", "UTF-16 (iconv -t UTF-8 converts it)"}};
+
+// By its first bytes. Text has next to no control characters but those that move the cursor; of
+// anything packed or compiled every tenth byte is one, of UTF-16 and of archives more.
+bool IsBinary(std::string_view head) {
+  constexpr std::string_view kOfText = "\b\t\n\v\f\r\033";
+  constexpr ptrdiff_t kStray = 8, kOneIn = 50;
+  const auto controls = std::count_if(head.begin(), head.end(), [&](char byte) {
+    return static_cast<uint8_t>(byte) < 0x20 && kOfText.find(byte) == std::string_view::npos;
+  });
+  return controls > kStray + std::ssize(head) / kOneIn;
+}
+
+absl::Status MustBeText(const std::string& path, std::string_view head) {
+  constexpr size_t kLookedAt = 8 << 10;
+  std::string_view is = IsBinary(head.substr(0, kLookedAt)) ? "binary data" : "";
+  for (const NoText& other : kNoTexts) {
+    if (head.starts_with(other.magic)) is = other.is;
+  }
+  if (is.empty()) return absl::OkStatus();
+  return InvalidArgument(
+      "%s: %s, no text; want text or JSON lines, plain, .gz or .zst: convert it, or leave it out "
+      "[SK-data-text]",
+      path, is);
+}
 
 std::string ErrnoText() {
   return std::generic_category().message(errno);
@@ -122,6 +148,7 @@ struct UnpackedFile::State {
   std::string_view left;  // of `packed`, not yet looked at
   bool is_read = false;   // to its end
   bool is_recognised = false;
+  bool is_looked_at = false;       // whether it is text
   std::unique_ptr<Stream> stream;  // nullptr: as it is
   std::string unpacked;
   bool is_full = false;  // the last time, `unpacked` was filled
@@ -182,18 +209,19 @@ absl::Status UnpackedFile::Recognise() {
   s.is_recognised = true;
   if (s.left.starts_with(kGzipMagic)) s.stream = std::make_unique<Gzip>();
   if (s.left.starts_with(kZstandardMagic)) s.stream = std::make_unique<Zstandard>();
-  for (const NoText& other : kNoTexts) {
-    if (!s.left.starts_with(other.magic)) continue;
-    return InvalidArgument(
-        "%s: %s, no text; want text or JSON lines, plain, .gz or .zst: convert it, or leave it out "
-        "[SK-data-text]",
-        s.path, other.is);
-  }
   if (s.stream != nullptr) s.unpacked.resize(kPieceBytes);
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::string_view> UnpackedFile::Next() {
+  SKERRY_ASSIGN_OR_RETURN(const std::string_view piece, Unpack());
+  if (!std::exchange(state_->is_looked_at, true)) {
+    SKERRY_RETURN_IF_ERROR(MustBeText(state_->path, piece));
+  }
+  return piece;
+}
+
+absl::StatusOr<std::string_view> UnpackedFile::Unpack() {
   State& s = *state_;
   if (!s.is_recognised) SKERRY_RETURN_IF_ERROR(Recognise());
   while (true) {

@@ -26,7 +26,7 @@ class UnpackedFile {
   UnpackedFile& operator=(UnpackedFile&&) = delete;
 
   // The next bytes, valid until the next call; empty at the end. DataLoss: damaged, or ends in the
-  // middle of a stream.
+  // middle of a stream. InvalidArgument: what is in it is no text, packed or not.
   absl::StatusOr<std::string_view> Next();
   double progress() const;  // share of the file read, in [0, 1]; of standard input 0 until the end
 
@@ -38,6 +38,7 @@ class UnpackedFile {
   explicit UnpackedFile(std::unique_ptr<State> state);
   absl::Status Refill();
   absl::Status Recognise();
+  absl::StatusOr<std::string_view> Unpack();
 
   std::unique_ptr<State> state_;
 };

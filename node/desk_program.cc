@@ -1,6 +1,5 @@
 #include "node/desk_program.h"
 
-#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 
 #include "common/cli_program.h"
 #include "common/status.h"
+#include "common/terminal.h"
 #include "model/file_io.h"
 #include "node/home_lock_program.h"
 #include "node/join_program.h"
@@ -105,11 +105,9 @@ void Desk::Close() {
 }
 
 void Desk::Show() {
-  winsize size{};
-  const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  const int columns = known ? size.ws_col : 80, rows = known && size.ws_row > 0 ? size.ws_row : 24;
+  const TerminalSize terminal = TerminalAt(STDOUT_FILENO).value_or(TerminalSize());
   std::string frame = "\x1b[H";
-  const auto lines = ScreenLines(view_, log_, columns, rows);
+  const auto lines = ScreenLines(view_, log_, terminal.columns, terminal.rows);
   for (size_t i = 0; i < lines.size(); ++i) {
     const bool bold = HasColours() && (i == 0 || i + 1 == lines.size());
     frame += (bold ? "\x1b[1m" : "") + lines[i] + (bold ? "\x1b[0m" : "") + "\x1b[K";

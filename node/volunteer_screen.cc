@@ -6,6 +6,7 @@
 
 #include "common/gauges.h"
 #include "common/status.h"
+#include "common/terminal.h"
 
 namespace skerry {
 namespace {
@@ -81,18 +82,6 @@ std::string NetworkText(const VolunteerView& view) {
                       look.is_reachable ? "can be dialled" : "cannot be dialled: it dials", direct,
                       direct == 1 ? "" : "s", view.relayed);
   if (view.punched > 0) text += absl::StrFormat(", %d through both routers", view.punched);
-  return text;
-}
-
-// Counts characters, not bytes, of UTF-8; where something is cut off it says so.
-std::string Cut(const std::string& text, int columns) {
-  int shown = 0;
-  size_t last = 0;  // where the last character that fits begins
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool begins = (static_cast<unsigned char>(text[i]) & 0xc0) != 0x80;
-    if (begins && ++shown > columns) return text.substr(0, last) + "…";
-    if (begins) last = i;
-  }
   return text;
 }
 
@@ -204,7 +193,7 @@ std::vector<std::string> ScreenLines(const VolunteerView& view, const std::vecto
     lines.resize(static_cast<size_t>(std::max(rows - 1, 0)));
   while (static_cast<int>(lines.size()) < rows - 1) lines.push_back("");
   if (rows > 0) lines.push_back(keys);
-  for (std::string& line : lines) line = Cut(line, columns);
+  for (std::string& line : lines) line = CutTo(line, columns);
   return lines;
 }
 

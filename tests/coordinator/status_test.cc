@@ -1,6 +1,9 @@
 // What people and programs see of a run.
 
+#include "absl/strings/str_split.h"
 #include "coordinator/listings.h"
+#include "coordinator/nodes_table.h"
+#include "coordinator/screen.h"
 #include "tests/coordinator/served_run.h"
 
 using namespace skerry;
@@ -101,11 +104,41 @@ TEST_CASE("Nodes and plan are listed from the journal alone, the dead and standb
   CHECK(plan["paths"].size() == run.state().plan->paths.size());
   CHECK(plan["chosen"]["overlap_steps"].is_null());  // the operator did
   CHECK(PlanText(run.Fold(), run.config).find(", dead)") != std::string::npos);
-  CHECK(NodesTable(NodesJson(run.Fold(), run.config, nullptr)).find("gone") != std::string::npos);
+  CHECK(NodesTable(NodesJson(run.Fold(), run.config, nullptr), 0).find("gone") !=
+        std::string::npos);
 
   run.From(dead, ServedRun::HelloOf(0));
-  CHECK(NodesTable(NodesJson(run.Fold(), run.config, nullptr)).find("standby") !=
+  CHECK(NodesTable(NodesJson(run.Fold(), run.config, nullptr), 0).find("standby") !=
         std::string::npos);
+}
+
+TEST_CASE("The table of nodes fits the terminal, and names what there was no room for",
+          "[coordinator]") {
+  ServedRun run;
+  run.Gather();
+  auto nodes = NodesJson(run.Fold(), run.config, nullptr);
+  nodes[0]["device"] =
+      "a processor, whose maker gave it quite a long name, with ten 日本語 instructions";
+  const std::string whole = NodesTable(nodes, 0);
+  CHECK(whole.find("ten 日本語 instructions\n") != std::string::npos);
+  for (const int columns : {160, 100, 60}) {
+    const std::string table = NodesTable(nodes, columns);
+    for (const auto line : absl::StrSplit(table, '\n')) {
+      CHECK(ColumnsOf(std::string(line)) <= columns);
+    }
+    CHECK((table.find("no room for screened") != std::string::npos) == (columns < 160));
+  }
+}
+
+TEST_CASE("A screen that is drawn again and again neither wraps nor scrolls", "[coordinator]") {
+  std::string screen = "a line of words that go on and on\n";
+  for (int i = 0; i < 20; ++i) screen += "node\n";
+  const auto lines = FrameOf(screen, {.columns = 20, .rows = 10});
+  REQUIRE(lines.size() == 9);
+  CHECK(lines[0] == "a line of words that");
+  CHECK(lines[1] == "    go on and on");
+  CHECK(lines[8].find("and 14 more lines") != std::string::npos);
+  CHECK(FrameOf(screen, {.columns = 80, .rows = 50}).size() == 21);
 }
 
 TEST_CASE("What the planner chose is listed, and still stands after a restart", "[coordinator]") {

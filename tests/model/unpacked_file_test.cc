@@ -88,6 +88,33 @@ TEST_CASE("UnpackedFile: files that are no text are refused by what they are", "
   CHECK(*AllOf(directory.Join("y")) == "text of " + magic);
 }
 
+TEST_CASE("UnpackedFile: what nothing marks as no text is told by its bytes, packed or not",
+          "[model][error]") {
+  const TemporaryDirectory directory;
+  std::string noise, archive = "notes.txt" + std::string(503, '\0') + "a note";
+  for (uint32_t i = 1; noise.size() < 3000; i = i * 1664525 + 1013904223) {
+    noise += static_cast<char>(i >> 24);
+  }
+  std::string wide;
+  for (const char c : std::string("text of two bytes a character")) wide += {c, '\0'};
+  const auto refusal = [&](const std::string& bytes) {
+    WriteFile(directory.Join("x"), bytes);
+    return std::string(AllOf(directory.Join("x")).status().message());
+  };
+  for (const std::string& bytes : {noise, archive, wide}) {
+    CHECK_THAT(refusal(bytes), Catch::Contains("x: binary data, no text"));
+    CHECK_THAT(refusal(Gzip(bytes)), Catch::Contains("x: binary data, no text"));
+  }
+  CHECK_THAT(refusal("\xff\xfe" + wide), Catch::Contains("x: UTF-16 (iconv"));
+  CHECK_THAT(refusal(Zstandard("%PDF-1.4")), Catch::Contains("x: PDF, no text"));
+  // In any language and encoding of one, of terminals, with a stray byte: text.
+  for (const std::string& bytes :
+       {std::string("\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e"), std::string("caf\xe9"),
+        std::string("\x1b[1mbold\x1b[0m a\bb\f"), "a" + std::string(8, '\0')}) {
+    CHECK(refusal(bytes).empty());
+  }
+}
+
 TEST_CASE("UnpackedFile: a packed file that is cut or changed is an error that names it",
           "[model][error]") {
   const TemporaryDirectory directory;
