@@ -15,6 +15,7 @@
 #include "common/share_line_program.h"
 #include "common/status.h"
 #include "coordinator/checkpoint_files.h"
+#include "coordinator/directory_before_program.h"
 #include "coordinator/guarded_files.h"
 #include "coordinator/journal_store.h"
 #include "coordinator/storage_program.h"
@@ -218,7 +219,10 @@ absl::Status ExportCheckpoint(const ExportRequest& request) {
   ExportOptions options;
   options.type = kTypes.at(request.type);
   options.tokenizer = tokenizer;
-  SKERRY_RETURN_IF_ERROR(WriteHuggingFace(to, exported.model, exported.stream, options));
+  const DirectoryBefore before(to);
+  const absl::Status written = WriteHuggingFace(to, exported.model, exported.stream, options);
+  if (!written.ok()) before.Restore();
+  SKERRY_RETURN_IF_ERROR(written);
   std::printf("%s: %s, %lld parameters\n", to.c_str(), NameOf(exported).c_str(),
               static_cast<long long>(ParameterLayout::ForModel(exported.model).size()));
   return absl::OkStatus();

@@ -1,6 +1,7 @@
 #include "coordinator/dashboard_program.h"
 
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -110,16 +111,36 @@ absl::StatusOr<int> ServeDashboard(const DashboardOptions& options) {
   return served ? 0 : 1;
 }
 
-void StartDashboard(const DashboardOptions& options) {
+DashboardChild::DashboardChild(const DashboardOptions& options) {
   std::fflush(nullptr);
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return;
   const pid_t parent = getpid();
-  if (fork() != 0) return;
+  if (fork() != 0) {
+    close(ends[0]);
+    awaited_ = ends[1];
+    return;
+  }
+  close(ends[1]);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(0);
   std::signal(SIGINT, SIG_IGN);  // the parent's to answer; this ends with it
   std::signal(SIGTERM, SIG_DFL);
+  char word = 0;
+  if (read(ends[0], &word, 1) != 1) _exit(0);
+  close(ends[0]);
   const auto served = ServeDashboard(options);
   _exit(served.ok() ? *served : LogEnd(served.status()));
+}
+
+DashboardChild::~DashboardChild() {
+  if (awaited_ >= 0) close(awaited_);
+}
+
+void DashboardChild::Begin() {
+  if (awaited_ < 0) return;
+  send(awaited_, "!", 1, MSG_NOSIGNAL);
+  close(std::exchange(awaited_, -1));
 }
 
 void AddDashboardCommand(CLI::App& app, int* exit_code) {

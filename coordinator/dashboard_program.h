@@ -22,8 +22,19 @@ struct DashboardOptions {
 absl::StatusOr<int> ServeDashboard(const DashboardOptions& options);
 
 // The same in a child of this process, which ends with it. What it fails at is printed and does no
-// harm. Before any thread is started.
-void StartDashboard(const DashboardOptions& options);
+// harm. Made before any thread is started; serves from Begin() on, so that who is refused for
+// another reason has neither shown an address nor taken it.
+class DashboardChild {
+ public:
+  explicit DashboardChild(const DashboardOptions& options);
+  ~DashboardChild();
+  DashboardChild(const DashboardChild&) = delete;
+  DashboardChild& operator=(const DashboardChild&) = delete;
+  void Begin();
+
+ private:
+  int awaited_ = -1;  // to the child; closed without a word it ends
+};
 
 void AddDashboardCommand(CLI::App& app, int* exit_code);
 

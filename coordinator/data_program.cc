@@ -7,6 +7,7 @@
 #include "common/digest.h"
 #include "common/status.h"
 #include "coordinator/checkpoint_program.h"
+#include "coordinator/directory_before_program.h"
 #include "coordinator/import_program.h"
 #include "coordinator/progress_line_program.h"
 #include "model/bpe_trainer.h"
@@ -80,10 +81,15 @@ absl::StatusOr<PreparedDocuments> Prepare(const PrepareRequest& request, ShowPro
 
 absl::Status PrepareData(const PrepareRequest& request) {
   if (request.texts.empty()) return InvalidArgument("want a text");
+  const DirectoryBefore before(request.out);
   ProgressLine line("tokenizing");
   const auto prepared = Prepare(request, [&line](const PrepareProgress& at) { line.Show(at); });
   line.End();
-  if (!prepared.ok()) return prepared.status();
+  if (!prepared.ok()) {
+    // Texts that were read for hours are gone on with by the same command.
+    if (!fs::exists(request.out + "/prepare.state")) before.Restore();
+    return prepared.status();
+  }
   std::printf("%s: %lld training and %lld validation tokens\n", request.out.c_str(),
               static_cast<long long>(prepared->train_tokens),
               static_cast<long long>(prepared->validation_tokens));

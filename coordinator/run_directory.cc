@@ -222,36 +222,21 @@ absl::StatusOr<std::string> EndpointForTickets(const RunDirectory& directory,
   return endpoint;
 }
 
-namespace {
-
-// The locked descriptor of DIR/lock.
-absl::StatusOr<int> TakeLock(const RunDirectory& directory) {
+absl::Status LockRunDirectory(const RunDirectory& directory) {
   const std::string path = directory.File("lock");
   const int lock = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (lock < 0) return Unavailable("%s: cannot be written [SK-disk-write]", path);
-  if (flock(lock, LOCK_EX | LOCK_NB) == 0) return lock;
-  close(lock);
-  std::ifstream in(path);
-  std::string holder;
-  std::getline(in, holder);
-  return FailedPrecondition("%s is served already by process %s [SK-run-served]", directory.path,
-                            holder);
-}
-
-}  // namespace
-
-absl::Status CheckUnserved(const RunDirectory& directory) {
-  SKERRY_ASSIGN_OR_RETURN(const int lock, TakeLock(directory));
-  close(lock);
-  return absl::OkStatus();
-}
-
-absl::Status LockRunDirectory(const RunDirectory& directory) {
-  SKERRY_ASSIGN_OR_RETURN(const int lock, TakeLock(directory));
+  if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    close(lock);
+    std::ifstream in(path);
+    std::string holder;
+    std::getline(in, holder);
+    return FailedPrecondition("%s is served already by process %s [SK-run-served]", directory.path,
+                              holder);
+  }
   const std::string pid = std::to_string(getpid()) + "\n";
   if (ftruncate(lock, 0) != 0 || write(lock, pid.data(), pid.size()) < 0) {
-    return Unavailable("%s: cannot be written (disk full?) [SK-disk-write]",
-                       directory.File("lock"));
+    return Unavailable("%s: cannot be written (disk full?) [SK-disk-write]", path);
   }
   return absl::OkStatus();  // the descriptor, and so the lock, lives as long as the process
 }

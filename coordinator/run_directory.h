@@ -103,8 +103,6 @@ absl::StatusOr<std::string> NoteEndpoint(const OpenedRun& run, const std::string
 absl::StatusOr<std::string> EndpointForTickets(const RunDirectory& directory,
                                                const std::string& advertised);
 
-// FailedPrecondition names the process that serves this run now.
-absl::Status CheckUnserved(const RunDirectory& directory);
 // Holds DIR/lock for the life of the process. FailedPrecondition names the process that has it.
 absl::Status LockRunDirectory(const RunDirectory& directory);
 

@@ -1,12 +1,12 @@
 // `init`: makes the directory of a run, or nothing.
 
 #include <filesystem>
-#include <set>
 
 #include "absl/strings/str_split.h"
 #include "common/status.h"
 #include "coordinator/checkpoint_program.h"
 #include "coordinator/data_program.h"
+#include "coordinator/directory_before_program.h"
 #include "coordinator/import_program.h"
 #include "coordinator/journal_store.h"
 #include "coordinator/run_directory.h"
@@ -21,38 +21,6 @@ namespace skerry {
 namespace {
 
 namespace fs = std::filesystem;
-
-// What was in a directory, so that what came since can be taken away again.
-class Before {
- public:
-  explicit Before(const std::string& directory) : directory_(fs::absolute(directory)) {
-    std::error_code error;
-    if (!directory_.has_filename()) directory_ = directory_.parent_path();  // "run/"
-    for (fs::path at = directory_; !fs::exists(at, error) && at != at.parent_path();
-         at = at.parent_path()) {
-      missing_.push_back(at);
-    }
-    for (const auto& entry : fs::directory_iterator(directory_, error)) {
-      names_.insert(entry.path().filename());
-    }
-  }
-  bool WasThere() const { return missing_.empty(); }
-
-  void Restore() const {
-    std::error_code error;
-    std::set<fs::path> now;
-    for (const auto& entry : fs::directory_iterator(directory_, error)) now.insert(entry.path());
-    for (const fs::path& path : now) {
-      if (!names_.contains(path.filename())) fs::remove_all(path, error);
-    }
-    for (const fs::path& path : missing_) fs::remove(path, error);  // if it is empty
-  }
-
- private:
-  fs::path directory_;
-  std::vector<fs::path> missing_;  // it and those above it that were not there
-  std::set<fs::path> names_;
-};
 
 absl::Status LinkShards(const std::string& from, const std::string& to) {
   std::error_code error;
@@ -244,9 +212,9 @@ absl::Status InitRun(const InitOptions& options) {
 }  // namespace
 
 absl::Status InitRunDirectory(const InitOptions& options) {
-  const Before before(options.directory);
+  const DirectoryBefore before(options.directory);
   const std::string place = options.checkpoints.empty() ? options.directory : options.checkpoints;
-  const Before elsewhere(place);
+  const DirectoryBefore elsewhere(place);
   const bool stands_by = !options.standby_of.empty();
   const absl::Status made = stands_by ? InitStandby(options) : InitRun(options);
   if (made.ok()) return made;

@@ -264,13 +264,15 @@ void SayModel(Serving& serving, HeldOutWatcher& held_out) {
   say({});
 }
 
-DashboardOptions DashboardOf(const ServeOptions& options) {
+// nullptr: none is wanted.
+std::unique_ptr<DashboardChild> DashboardFor(const ServeOptions& options) {
+  if (options.dashboard == "none") return nullptr;
   DashboardOptions dashboard;
   dashboard.directory = options.directory;
   dashboard.any_port = options.dashboard.empty();
   if (!options.dashboard.empty()) dashboard.address = options.dashboard;
   dashboard.patience_s = dashboard.any_port ? 0 : 10;
-  return dashboard;
+  return std::make_unique<DashboardChild>(dashboard);
 }
 
 // What is wrong with the command line is said before anything begins: later it would show when
@@ -288,8 +290,7 @@ absl::Status CheckCommand(const ServeOptions& options) {
     return InvalidArgument("--push-checkpoints: want s3://BUCKET/PREFIX, got '%s' [SK-web]",
                            options.push_checkpoints);
   }
-  // Else the page of a serve that is refused would stand in DIR/dashboard.
-  return CheckUnserved(RunDirectory{options.directory});
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -301,7 +302,7 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
   if (LogsJson()) LogAsJson(run.run.Short());
   RaiseOpenFileLimit();
   // Before keys, sockets and threads: their processes have none of them.
-  if (options.dashboard != "none") StartDashboard(DashboardOf(options));
+  const auto dashboard = DashboardFor(options);
   SnapshotWriter snapshots(options.directory, options.snapshot_every);
   HeldOutWatcher held_out(run, options.held_out);
   SKERRY_RETURN_IF_ERROR(LockRunDirectory(run.directory));
@@ -324,6 +325,7 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
   const std::string reached =
       options.advertise.empty() ? serving.loop->endpoint() : options.advertise;
   SKERRY_ASSIGN_OR_RETURN(const std::string moved, NoteEndpoint(serving.run, reached));
+  if (dashboard) dashboard->Begin();
   SKERRY_RETURN_IF_ERROR(serving.seat->Take(reached, serving.shards->names()));
   SKERRY_RETURN_IF_ERROR(MakeActor(serving));
   if (!moved.empty() && !serving.actor->state().nodes.empty()) LogLine(moved);

@@ -88,8 +88,9 @@ absl::Status RunCompare(const CompareProgramOptions& options) {
                                     RunThreads(options.threads, jobs, run);
                                   }));
   if (options.json != "-") {
-    std::printf("%s, %ld seeds from %lu; median (least–most), changes are of equal seeds\n\n%s",
-                scenario.name.c_str(), static_cast<long>(options.compare.seeds),
+    const auto seeds = static_cast<long>(options.compare.seeds);
+    std::printf("%s, %ld seed%s from %lu; median (least–most), changes are of equal seeds\n\n%s",
+                scenario.name.c_str(), seeds, seeds == 1 ? "" : "s",
                 static_cast<unsigned long>(options.compare.first_seed),
                 CompareTable(comparison).c_str());
   }

@@ -181,7 +181,11 @@ void AddSwarm(CLI::App& app, CommandLine& line) {
   command->add_flag("--keep-going", swarm.keep_going, "after a seed that is wrong");
   command->add_flag("--events", swarm.events, "print what happens in the first seed, and end");
   command->add_flag("--messages", swarm.messages, "the same, with every message");
-  command->callback([&] { line.status = Swarm(line.swarm, Interrupted()); });
+  command->callback([&] {
+    static const volatile bool kNever = false;
+    const bool prints = line.swarm.events || line.swarm.messages;
+    line.status = Swarm(line.swarm, prints ? kNever : Interrupted());
+  });
 }
 
 void AddCompare(CLI::App& app, CommandLine& line) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -21,6 +22,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int32_t kJobsMax = 256;
+constexpr auto kLookEvery = std::chrono::milliseconds(100);
+constexpr int kInterruptedExit = 130;
 
 void Print(const SwarmFinding& finding) {
   std::printf("seed %lu: %s\n", static_cast<unsigned long>(finding.seed.seed),
@@ -97,10 +100,15 @@ class SeedQueue {
     changed_.notify_all();
   }
 
-  // The result of seed number `index`, from 0; nullopt: it was not tried.
+  // The result of seed number `index`, from 0; nullopt: it was not tried, or not to its end.
   std::optional<SwarmTry> Result(int64_t index) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return done_.contains(index) || (closed_ && index >= next_); });
+    const auto is_known = [&] {
+      return interrupted_ || done_.contains(index) || (closed_ && index >= next_);
+    };
+    // Nobody tells of a signal.
+    while (!changed_.wait_for(lock, kLookEvery, is_known)) {
+    }
     const auto it = done_.find(index);
     if (it == done_.end()) return std::nullopt;
     SwarmTry tried = std::move(it->second);
@@ -154,10 +162,10 @@ class Tally {
 
   void Print(const SwarmOptions& options, double elapsed_s) const {
     if (options.grid) PrintGrid();
-    std::printf("%ld seeds from %lu in %.1f s, %ld handovers, %ld detours, %ld nodes moved, ",
-                static_cast<long>(seeds), static_cast<unsigned long>(options.first), elapsed_s,
-                static_cast<long>(handovers_), static_cast<long>(detours_),
-                static_cast<long>(movers_));
+    std::printf("%ld seed%s from %lu in %.1f s, %ld handovers, %ld detours, %ld nodes moved, ",
+                static_cast<long>(seeds), seeds == 1 ? "" : "s",
+                static_cast<unsigned long>(options.first), elapsed_s, static_cast<long>(handovers_),
+                static_cast<long>(detours_), static_cast<long>(movers_));
     if (rewinds_ > 0) std::printf("%ld times back, ", static_cast<long>(rewinds_));
     if (faults_ > 0) {
       std::printf("%ld faults, %ld faulted rounds, ", static_cast<long>(faults_),
@@ -309,8 +317,13 @@ absl::Status Swarm(const SwarmOptions& wanted, const volatile bool& interrupted)
   std::vector<std::thread> threads;
   for (int32_t i = 0; i < options.jobs; ++i) threads.emplace_back([&] { queue.Work(); });
   const absl::Status status = Print(options, queue);
+  if (interrupted) {
+    std::fprintf(stderr, "skerry-sim: interrupted\n");
+    std::fflush(nullptr);
+    std::_Exit(kInterruptedExit);  // seeds under way are given up
+  }
   for (std::thread& thread : threads) thread.join();
-  return interrupted ? absl::CancelledError("interrupted") : status;
+  return status;
 }
 
 }  // namespace skerry

@@ -32,7 +32,8 @@ struct SwarmOptions {
 
 // Prints in the order of seeds, whatever the number of jobs. Internal when a seed was wrong; the
 // findings have been printed, each with the command that repeats it. InvalidArgument: an option is
-// out of range, or the file of hashes cannot be written.
+// out of range, or the file of hashes cannot be written. Once interrupted it prints what it has and
+// ends the process.
 absl::Status Swarm(const SwarmOptions& options, const volatile bool& interrupted);
 
 }  // namespace skerry

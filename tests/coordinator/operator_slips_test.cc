@@ -342,6 +342,22 @@ TEST_CASE("The audit of a damaged journal says how far what it says goes", "[coo
   CHECK(Has(said, "[SK-journal-damaged]"));
 }
 
+TEST_CASE("A serve that is refused has shown no dashboard and taken no port",
+          "[coordinator][error]") {
+  const ProgramRun run(1, 10);
+  const fs::path key = run.at / "run" / "coordinator.key";
+  const fs::path dashboard = run.at / "run" / "dashboard";
+  std::ofstream(dashboard) << "of before";
+  const auto refusal = [&](const std::string& bind) {
+    return Refusal(run, "skerry-coordinator",
+                   {"serve", run.Dir(), "--bind", bind, "--dashboard", "127.0.0.1:0"});
+  };
+  CHECK_FALSE(Has(refusal("tcp://192.0.2.1:7700"), "dashboard"));
+  std::ofstream(key) << "no key";
+  CHECK_FALSE(Has(refusal("tcp://127.0.0.1:*"), "dashboard"));
+  CHECK(TextOf(dashboard) == "of before");
+}
+
 TEST_CASE("A journal that lost its end on the disk is mended, twice if need be, and served again",
           "[coordinator][error]") {
   ProgramRun run(1, 200);

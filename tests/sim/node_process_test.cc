@@ -27,6 +27,12 @@ std::string Program(const std::string& name) {
   return std::string(SKERRY_PROGRAMS_DIR) + "/" + name;
 }
 
+std::string TextOf(const fs::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
 // A run that nobody serves: its nodes dial, and wait.
 class UnservedRun {
  public:
@@ -60,12 +66,7 @@ class UnservedRun {
     REQUIRE(child.ok());
     return *std::move(child);
   }
-  std::string Log(const std::string& log) const {
-    std::ifstream in(root_ / log);
-    std::ostringstream text;
-    text << in.rdbuf();
-    return text.str();
-  }
+  std::string Log(const std::string& log) const { return TextOf(root_ / log); }
 
  private:
   fs::path root_;
@@ -138,7 +139,7 @@ TEST_CASE("swarm: --storm and --grid are draws, beside which --draw is refused",
   REQUIRE(said.ok());
   CHECK(said->find("skerry-sim swarm: " + kind + " excludes --draw\n") == 0);
   CHECK(said->find("\n0\n") == std::string::npos);
-  CHECK(said->find("seeds from") == std::string::npos);
+  CHECK(said->find(" from 1 in ") == std::string::npos);
 }
 
 TEST_CASE("What has nothing to clean up ends at once when it is interrupted", "[sim]") {
@@ -155,6 +156,41 @@ TEST_CASE("What has nothing to clean up ends at once when it is interrupted", "[
 
   kill(process->pid(), SIGTERM);
   close(writer);
+
+  CHECK(process->Wait() == "signal 15");
+}
+
+TEST_CASE("swarm ends at once when it is interrupted, and tells what it had", "[sim][swarm]") {
+  const TemporaryDirectory directory;
+  const std::string hashes = directory.Join("hashes"), log = directory.Join("log");
+  REQUIRE(mkfifo(hashes.c_str(), 0600) == 0);
+  auto process =
+      ChildProcess::Start({Program("skerry-sim"), "swarm", "--storm", "--hashes", hashes}, log);
+  REQUIRE(process.ok());
+  // Opened once the first seed, of seconds, is under way.
+  const int reader = open(hashes.c_str(), O_RDONLY | O_CLOEXEC);
+
+  kill(process->pid(), SIGTERM);
+
+  CHECK(process->Wait() == "exit code 130");
+  close(reader);
+  CHECK(TextOf(log).find("0 seeds from 1 in") != std::string::npos);
+}
+
+TEST_CASE("What swarm prints as it happens ends at once when it is interrupted", "[sim][swarm]") {
+  const TemporaryDirectory directory;
+  const std::string events = directory.Join("events");
+  REQUIRE(mkfifo(events.c_str(), 0600) == 0);
+  auto process = ChildProcess::Start(
+      {"sh", "-c", "exec " + Program("skerry-sim") + " swarm --events >" + events},
+      directory.Join("log"));
+  REQUIRE(process.ok());
+  const int reader = open(events.c_str(), O_RDONLY | O_CLOEXEC);
+  char first = 0;
+  REQUIRE(read(reader, &first, 1) == 1);
+
+  kill(process->pid(), SIGTERM);
+  close(reader);
 
   CHECK(process->Wait() == "signal 15");
 }
