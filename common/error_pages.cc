@@ -86,8 +86,10 @@ constexpr ErrorPage kPages[] = {
      "again; the run goes back to the newest checkpoint that this journal knows. One node alone "
      "that says so may lie: skerry-coordinator deny DIR NODE."},
     {"SK-journal-version", "the journal is of another version of Skerry",
-     "This program reads one version of the journal, and the file has another.",
-     "Use the version of Skerry that began the run."},
+     "A newer version of Skerry wrote records, or a plan, with something in them that this one "
+     "does not know, or the file is of another format. Going on would drop it, so nothing is done; "
+     "the journal is whole.",
+     "Use the version of Skerry that served the run last, or a later one."},
     {"SK-key-file", "the key cannot be read",
      "The file is missing, not readable by this user, or not a Skerry key. It is this node's or "
      "coordinator's identity.",

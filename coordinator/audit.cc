@@ -27,6 +27,7 @@ bool JournalAudit::IsStep(int64_t step, int32_t microbatch) const {
 }
 
 void JournalAudit::Add(const std::string& record) {
+  if (!known_.ok()) return;
   ++number_;
   counts_.records = number_;
   const Json json = Json::parse(record, nullptr, false);
@@ -42,6 +43,10 @@ void JournalAudit::Add(const std::string& record) {
   }
   const int64_t plan_before = state_.plan ? state_.plan->version : 0;
   if (const absl::Status status = state_.Apply(record); !status.ok()) {
+    if (absl::IsFailedPrecondition(status)) {
+      known_ = Annotate(status, absl::StrFormat("journal record %d", number_));
+      return;
+    }
     return Find("records", ErrorText(status));
   }
   if (state_.plan && state_.plan->version != plan_before) AfterPlan();

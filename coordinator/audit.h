@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "common/run_config.h"
 #include "coordinator/run_state.h"
 
@@ -56,11 +57,14 @@ class JournalAudit {
   // `config` as the operator wrote it.
   explicit JournalAudit(RunConfig config);
 
-  // The next record. One that cannot be applied is a finding, and the fold goes on without it.
+  // The next record. One that cannot be applied is a finding, and the fold goes on without it;
+  // from one on that only a newer version knows nothing is looked at.
   void Add(const std::string& record);
   // What can only be said when there are no more; call once.
   void End();
 
+  // FailedPrecondition: names that record, which says nothing against the run.
+  const absl::Status& known() const { return known_; }
   const std::vector<AuditFinding>& findings() const { return findings_; }
   int64_t found() const { return found_; }  // also beyond kFindingsMax
   AuditCounts counts() const;
@@ -81,6 +85,7 @@ class JournalAudit {
   RunConfig config_;
   RunState state_;
   AuditCounts counts_;
+  absl::Status known_;
   int64_t number_ = 0;
   int64_t found_ = 0;
   std::vector<AuditFinding> findings_;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "common/round_clock.h"
 #include "coordinator/cohort_listing.h"
+#include "pipeline/plan/handover.h"
 #include "pipeline/plan/node_memory.h"
 #include "pipeline/plan/outer_choice.h"
 #include "pipeline/plan/route.h"
@@ -247,9 +248,10 @@ Json NodesJson(const RunState& state, const RunConfig& config, const Json& statu
                      {"memory_model_bytes", model},
                      {"memory_held_bytes", HeldBytes(status, id)},
                      {"alive", record.alive},
-                     {"is", !record.alive               ? "gone"
-                            : takes_part || !state.plan ? "here"
-                                                        : "standby"},
+                     {"is", !record.alive                             ? "gone"
+                            : takes_part || !state.plan               ? "here"
+                            : KnowsWaysOf(*state.plan, record.device) ? "standby"
+                                                                      : "too old"},
                      {"stage", stage},
                      {"replica", replica},
                      {"cohort", state.plan ? CohortNumber(*state.plan, id) : -1},

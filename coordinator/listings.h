@@ -35,7 +35,8 @@ void AddNodeFacts(const RunState& state, const NodeId& node, nlohmann::json* jso
 // seen (where its connection comes from), relays (it forwards for others), device, gflops,
 // memory_bytes (what it offers, host_memory_bytes besides), alive, and stage and replica (−1
 // without a slot), takes_part, is
-// ("here", "standby", "gone"), memory_model_bytes (what the memory model says of its slot, null
+// ("here", "standby", "gone"; "too old": a standby whose program does not know the plan's ways),
+// memory_model_bytes (what the memory model says of its slot, null
 // without one) and memory_held_bytes (the most its stage has held, from the status of a served run;
 // null: not known), rounds_screened (in which a robust mode gave its delta little or no weight),
 // sizes (OddnessOf).

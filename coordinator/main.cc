@@ -105,8 +105,9 @@ absl::Status PrintPlan(const std::string& directory, bool json) {
 absl::Status PrintAudit(const std::string& directory, bool json) {
   SKERRY_ASSIGN_OR_RETURN(const OpenedRun run, OpenRunDirectory(directory));
   JournalAudit audit(run.config);
-  const absl::Status whole =
+  absl::Status whole =
       ReadJournal(run.directory, [&audit](const std::string& record) { audit.Add(record); });
+  if (whole.ok()) whole = audit.known();
   if (whole.ok()) audit.End();
   std::cout << (json ? AuditJson(audit).dump(2) + "\n" : AuditText(audit));
   if (!whole.ok() && !json) std::cout << "that far; what follows could not be read\n";

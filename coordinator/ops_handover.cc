@@ -116,13 +116,15 @@ void CoordinatorActor::GiveUpJoiner(Context& context, const NodeId& joiner,
   RouteAround(context, joiner, absl::StrFormat("%s joins no more: %s", joiner.Short(), why));
 }
 
-// Those that hold nothing and have said so.
+// Those that hold nothing, have said so, and could take a place. Who cannot must not be offered to
+// a stage, which would rest after that although others come.
 std::vector<NodeId> CoordinatorActor::Standbys() const {
   std::vector<NodeId> standbys;
   for (const NodeId& node : active_) {
     const auto beat = beats_.find(node);
     if (greeted_.contains(node) && !TakesPart(node) && !untold_.contains(node) &&
-        beat != beats_.end() && beat->second.phase == Phase::kStandby) {
+        beat != beats_.end() && beat->second.phase == Phase::kStandby &&
+        KnowsWaysOf(*state_.plan, state_.nodes.at(node).device)) {
       standbys.push_back(node);
     }
   }

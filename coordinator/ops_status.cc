@@ -61,7 +61,8 @@ const char* PhaseName(Phase phase) {
   return "?";
 }
 
-const char* PhaseName(bool is_active, Phase phase) {
+const char* PhaseName(bool is_active, bool is_too_old, Phase phase) {
+  if (is_too_old && phase == Phase::kStandby) return "standby, too old";
   return is_active ? PhaseName(phase) : "in reserve";
 }
 
@@ -110,7 +111,8 @@ void CoordinatorActor::ReportNode(Instant now, const NodeId& id, nlohmann::json&
   node["region"] = record.region;
   node["stage"] = stage;
   node["replica"] = slot ? slot->replica : -1;
-  node["phase"] = record.alive ? PhaseName(active_.contains(id), beat.phase) : "gone";
+  const bool is_too_old = state_.plan && !KnowsWaysOf(*state_.plan, record.device);
+  node["phase"] = record.alive ? PhaseName(active_.contains(id), is_too_old, beat.phase) : "gone";
   node["step"] = beat.step;
   node["base_version"] = beat.base_version;
   node["waiting_for"] = record.alive ? beat.waiting_for : "";

@@ -5,6 +5,7 @@
 #include "common/status.h"
 #include "coordinator/cohort_listing.h"
 #include "coordinator/link_records.h"
+#include "coordinator/newer_record.h"
 #include "coordinator/record_json.h"
 #include "pipeline/plan/route.h"
 
@@ -54,6 +55,7 @@ void NoteMoves(const PipelinePlan& plan, RunState& state) {
 
 absl::Status ApplyPlan(const Json& json, RunState& state) {
   auto plan = json.at("plan").get<PipelinePlan>();
+  SKERRY_RETURN_IF_ERROR(CheckAllIsRead(json.at("plan"), plan));
   const double predicted_step_s = json.at("predicted_step_s");
   const double lower_bound_s = json.at("lower_bound_s");
   if (state.plan && plan.version <= state.plan->version) {
@@ -243,7 +245,7 @@ absl::Status ApplyParsed(const Json& json, RunState& state) {
     if (!state.finished) return DataLoss("exported before it was finished");
     state.exported = true;
   } else {
-    return DataLoss("unknown kind of record '%s'; it was written by a newer version", kind);
+    return WrittenByNewer(absl::StrFormat("unknown kind of record '%s'", kind));
   }
   return absl::OkStatus();
 }

@@ -136,6 +136,7 @@ DeviceProfile ProfileOf(const DeviceSpec& device, NumberFormat format) {
   profile.host_bytes = static_cast<int64_t>(device.host_gib * (1 << 30));
   profile.spill_bytes = static_cast<int64_t>(device.spill_gib * (1 << 30));
   profile.spill_bytes_per_s = device.spill_gb_per_s * 1e9;
+  profile.spreads = true;  // as every node of this version
   return profile;
 }
 

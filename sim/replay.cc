@@ -106,6 +106,7 @@ VirtualRunOptions OptionsOf(const ReplayedRun& run, int64_t steps, uint64_t seed
     VirtualNode virtual_node;
     virtual_node.region = node.region;
     virtual_node.device = {node.device, "simulated", node.gflops * run.device_share, 0};
+    virtual_node.device.spreads = true;  // as every node of this version
     virtual_node.memory_bytes_per_s =
         std::max(kMemoryBytesPerSMin, node.gflops * 1e9 / kFlopsPerByte) * run.device_share;
     virtual_node.joins = Instant() + Duration::Millis(20) * static_cast<int64_t>(i + 1);

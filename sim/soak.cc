@@ -113,6 +113,7 @@ absl::StatusOr<Ground> Prepare(const SoakOptions& options) {
                                                                   (out / "wan.toml").string()));
   if (!ground.network->is_packets()) ground.not_drawn = "cuts (no network namespaces)";
   ground.fleet.programs_dir = options.programs_dir;
+  ground.fleet.other_programs_dir = options.other_programs_dir;
   ground.fleet.shards = (out / "data").string();
   ground.fleet.directory = (out / "leg").string();
   ground.fleet.nodes = kNodes;

@@ -25,9 +25,10 @@ struct SoakOptions {
   uint64_t seed = 1;
   std::string text_file = "/usr/share/dictd/gcide.dict.dz";  // the demo's; its beginning is used
   std::string out_dir;
-  std::string programs_dir;  // where skerry-node and skerry-coordinator are
-  int64_t steps = 0;         // inner steps of a leg; 0: about two minutes of them, undisturbed
-  int32_t legs = 0;          // instead of `minutes`; 0: as long as `minutes` says
+  std::string programs_dir;        // where skerry-node and skerry-coordinator are
+  std::string other_programs_dir;  // of another version, as SoakFleetOptions has it
+  int64_t steps = 0;  // inner steps of a leg; 0: about two minutes of them, undisturbed
+  int32_t legs = 0;   // instead of `minutes`; 0: as long as `minutes` says
   // Instead of disturbed legs so many pairs of undisturbed ones, one of each with checkpoints: what
   // they cost. 0: a soak.
   int32_t checkpoint_pairs = 0;

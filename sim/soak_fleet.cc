@@ -70,7 +70,7 @@ std::string SoakProcesses::NodeDirectory(int32_t node) const {
 
 CommandLine SoakProcesses::NodeCommand(int32_t node, const std::string& ticket) const {
   const std::string name = absl::StrFormat("place%d", node);  // tells its node in status.json
-  CommandLine command = {options_.programs_dir + "/skerry-node",
+  CommandLine command = {"skerry-node",
                          "join",
                          ticket,
                          "--home",
@@ -114,8 +114,8 @@ absl::Status SoakProcesses::Start(Instant now) {
                                          "--uses", std::to_string(options_.nodes)}));
   while (!ticket.empty() && ticket.back() == '\n') ticket.pop_back();
   processes_.resize(static_cast<size_t>(options_.nodes) + 1);
-  processes_[0].command = {program,    "serve", RunDirectory(), "--bind", endpoint,
-                           "--region", "hub",   "--dashboard",  "none"};
+  processes_[0].command = {"skerry-coordinator", "serve", RunDirectory(), "--bind", endpoint,
+                           "--region",           "hub",   "--dashboard",  "none"};
   const CommandLine shape = network_.ShapeArguments();
   processes_[0].command.insert(processes_[0].command.end(), shape.begin(), shape.end());
   for (int32_t node = 1; node <= options_.nodes; ++node) {
@@ -134,10 +134,20 @@ void SoakProcesses::StartSpares(Instant now) {
   }
 }
 
+// The coordinator begins with the other's: a run is upgraded before it is downgraded.
+const std::string& SoakProcesses::ProgramsOf(int32_t process) const {
+  const bool is_other = (process + processes_[static_cast<size_t>(process)].starts) % 2 == 0;
+  return is_other && !options_.other_programs_dir.empty() ? options_.other_programs_dir
+                                                          : options_.programs_dir;
+}
+
 absl::Status SoakProcesses::Launch(int32_t number, Instant now) {
   Process& process = processes_[static_cast<size_t>(number)];
-  SKERRY_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::Start(process.command, Log(number),
-                                                                  network_.NetNamespace(number)));
+  CommandLine command = process.command;
+  command.front() = ProgramsOf(number) + "/" + command.front();
+  ++process.starts;
+  SKERRY_ASSIGN_OR_RETURN(ChildProcess child,
+                          ChildProcess::Start(command, Log(number), network_.NetNamespace(number)));
   process.child = std::make_unique<ChildProcess>(std::move(child));
   process.launched_at = now;
   process.start_at.reset();

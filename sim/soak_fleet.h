@@ -28,6 +28,9 @@ namespace skerry {
 struct SoakFleetOptions {
   std::string directory;  // of this leg; emptied
   std::string programs_dir;
+  // Of another version: processes are of one and the other, and of the other at each start. Empty:
+  // all are of programs_dir, as all else that is run always is.
+  std::string other_programs_dir;
   std::string shards;  // prepared training data
   RunConfig run;
   int32_t nodes = 7;
@@ -87,10 +90,12 @@ class SoakProcesses {
     // What status.json says of it is not believed before: it may be of the time before the fault.
     std::optional<Instant> unknown_until;
     int fails = 0;
+    int starts = 0;
     double working_since_s = -1;
   };
 
   absl::Status Launch(int32_t process, Instant now);
+  const std::string& ProgramsOf(int32_t process) const;
   void Signal(int32_t process, int signal);
   void Ended(int32_t process, const std::string& how, Instant now);
   void SetCut(int32_t node, bool cut);

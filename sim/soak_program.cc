@@ -157,6 +157,12 @@ CLI::App* AddSoakCommand(CLI::App& app, SoakProgramOptions& options) {
       ->add_option("--checkpoints", soak.checkpoint_pairs,
                    "instead: so many pairs of undisturbed legs, with checkpoints and without")
       ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option(
+          "--programs", soak.other_programs_dir,
+          "a directory with skerry-node and skerry-coordinator of another version: half of "
+          "the processes are of it, and who is started again changes")
+      ->check(CLI::ExistingDirectory);
   command->add_flag("--json", options.json, "for programs");
   const std::map<std::string, EmulateShaper> shapers = {{"inprocess", EmulateShaper::kInProcess},
                                                         {"packets", EmulateShaper::kPackets},

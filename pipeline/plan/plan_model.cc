@@ -8,6 +8,7 @@
 
 #include "common/status.h"
 #include "pipeline/plan/node_memory.h"
+#include "pipeline/plan/reducer_shares.h"
 #include "pipeline/plan/round_bytes.h"
 #include "pipeline/plan/slow_links.h"
 #include "pipeline/plan/workload.h"
@@ -110,7 +111,8 @@ NearNodes NearOf(const RunConfig& config, const PipelinePlan& plan, size_t other
 
 absl::StatusOr<PlanModel> ModelOf(const PlannerInput& input, const PipelinePlan& plan,
                                   const std::vector<NodeId>& others) {
-  const RunConfig config = Settled(input.config, plan);
+  RunConfig config = Settled(input.config, plan);
+  config.outer.reduce = ReduceOf(config, plan.settings.spreads);
   PlanModel model;
   for (const StageAssignment& stage : plan.stages) {
     model.node_of_slot.insert(model.node_of_slot.end(), stage.replicas.begin(),

@@ -15,6 +15,7 @@
 #include "pipeline/plan/node_memory.h"
 #include "pipeline/plan/outer_choice.h"
 #include "pipeline/plan/partition.h"
+#include "pipeline/plan/reducer_shares.h"
 #include "pipeline/plan/route.h"
 #include "pipeline/plan/slow_links.h"
 #include "pipeline/plan/stage_count.h"
@@ -212,7 +213,12 @@ void WidenWindow(const Contestants& contestants, const std::vector<Path>& paths,
 }
 
 // What takes part is settled.
-absl::StatusOr<PlannedRun> PlanFor(const PlannerInput& input, PlacementEffort effort) {
+absl::StatusOr<PlannedRun> PlanFor(const PlannerInput& given, PlacementEffort effort) {
+  const bool spreads = std::all_of(given.nodes.begin(), given.nodes.end(), [&](const NodeId& node) {
+    return given.devices.at(node).spreads;
+  });
+  PlannerInput input = given;
+  input.config.outer.reduce = ReduceOf(given.config, spreads);
   PlannerInput asked = input;  // with what is chosen, once it is
   RunConfig& config = asked.config;
   config.outer = FirstOuter(input.config);
@@ -240,9 +246,7 @@ absl::StatusOr<PlannedRun> PlanFor(const PlannerInput& input, PlacementEffort ef
   run.plan = Assemble(asked, contestants, partition, std::move(paths), placed.placement);
   Settle(input.config.outer, figures.outer, &run.plan.settings);
   SettleBatch(input.config, config, &run.plan.settings);
-  run.plan.settings.spreads =
-      std::all_of(input.nodes.begin(), input.nodes.end(),
-                  [&](const NodeId& node) { return input.devices.at(node).spreads; });
+  run.plan.settings.spreads = spreads;
   run.plan.slow_links = NodeLinks(placed, contestants);
   SetCohorts(input.near, input.links, &run.plan);
   if (effort == PlacementEffort::kFull) {

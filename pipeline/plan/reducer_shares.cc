@@ -52,17 +52,22 @@ std::vector<int32_t> SharesOf(const StageAssignment& stage, const LinkMatrix& li
 
 }  // namespace
 
+OuterReduce ReduceOf(const RunConfig& config, bool spreads) {
+  const bool asks = config.cluster.is_on() && config.outer.reduce == OuterReduce::kAuto;
+  return asks && !spreads ? OuterReduce::kAll : config.outer.reduce;
+}
+
 void SetShares(const RunConfig& config, const LinkMatrix& links, PipelinePlan* plan) {
-  const bool by_speakers = config.cluster.is_on() && config.outer.reduce == OuterReduce::kAuto;
+  OuterConfig outer = config.outer;
+  outer.reduce = ReduceOf(config, plan->settings.spreads);
+  const bool by_speakers = config.cluster.is_on() && outer.reduce == OuterReduce::kAuto;
   for (size_t s = 0; s < plan->stages.size(); ++s) {
     StageAssignment& stage = plan->stages[s];
     stage.shares.clear();
     const size_t parties =
         by_speakers ? SpeakersAmong(*plan, static_cast<int32_t>(s), stage.replicas).size()
                     : stage.replicas.size();
-    if (!IsSharded(config.outer, static_cast<int64_t>(parties))) continue;
-    // Programs from before they shard by speakers take `auto` for `all` with cohorts.
-    if (by_speakers && !plan->settings.spreads) continue;
+    if (!IsSharded(outer, static_cast<int64_t>(parties))) continue;
     stage.shares = SharesOf(stage, links);
     if (by_speakers && stage.shares.empty()) stage.shares.assign(stage.replicas.size(), 1);
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "coordinator/listings.h"
 #include "pipeline/plan/route.h"
 #include "tests/coordinator/kept_run.h"
 
@@ -58,6 +59,37 @@ TEST_CASE("Mixed versions: who comes back with an older program than its slot wa
     run.RunJobs();
   }
   CHECK((JoinerOf(*run.state().plan, Node(3)) != nullptr) == spreads);
+}
+
+TEST_CASE("Mixed versions: a slot does not wait because somebody too old for it stands by",
+          "[coordinator]") {
+  RunConfig config = SmallRun();
+  config.steps = 40;
+  ServedRun run(config);
+  Gather(run);
+  run.RunJobs();
+  const auto pass = [&](int seconds) {
+    for (int second = 0; second < seconds; ++second) {
+      for (int i = 0; i < 4; ++i) {
+        Heartbeat beat;
+        beat.phase = i == 3 ? Phase::kStandby : Phase::kTraining;
+        run.From(i, beat);
+      }
+      run.Pass(1);
+      run.RunJobs();
+    }
+  };
+  const auto listed = [&] { return NodesTable(NodesJson(run.Fold(), run.config, nullptr)); };
+  run.From(3, HelloOf(3, false, 2));
+  pass(3);
+  REQUIRE(JoinerOf(*run.state().plan, Node(3)) == nullptr);
+  CHECK(listed().find("too old") != std::string::npos);
+
+  run.From(3, HelloOf(3, true, 3));
+  CHECK(listed().find("too old") == std::string::npos);
+  pass(3);
+
+  CHECK(JoinerOf(*run.state().plan, Node(3)) != nullptr);
 }
 
 TEST_CASE(

@@ -1,6 +1,10 @@
 // The fold of the journal: damaged or contradicting records are errors that change nothing.
 
 #include "coordinator/run_state.h"
+
+#include <set>
+
+#include "common/status.h"
 #include "coordinator/round_traffic.h"
 
 #include "tests/coordinator/served_run.h"
@@ -19,7 +23,7 @@ TEST_CASE("Every record cut short is an error and changes nothing", "[coordinato
     for (size_t length = 0; length < record.size(); length += 1 + record.size() / 7) {
       CHECK(absl::IsDataLoss(state.Apply(record.substr(0, length))));
     }
-    CHECK(absl::IsDataLoss(state.Apply("{\"kind\":\"from the future\"}")));
+    CHECK(absl::IsFailedPrecondition(state.Apply("{\"kind\":\"from the future\"}")));
     REQUIRE(state == before);
     REQUIRE(state.Apply(record).ok());
   }
@@ -44,6 +48,36 @@ TEST_CASE("A record without one of its members is an error and changes nothing",
     REQUIRE(state == before);
     REQUIRE(state.Apply(record).ok());
   }
+}
+
+TEST_CASE("A plan that says more than is known here is a newer program's, and is refused",
+          "[coordinator][error]") {
+  ServedRun run;
+  run.Gather();
+  const auto place = GENERATE(as<std::string>(), "/plan/later", "/plan/settings/later",
+                              "/plan/stages/0/later", "/plan/paths/0/0/later");
+  const auto value =
+      GENERATE(as<std::string>(), "true", "2", "\"x\"", "[1]", "false", "0", "\"\"", "null", "[]");
+  const bool is_known = std::set<std::string>{"false", "0", "\"\"", "null", "[]"}.contains(value);
+  int plans = 0;
+  RunState state;
+  for (const std::string& record : run.journal) {
+    auto newer = nlohmann::json::parse(record);
+    if (newer.at("kind") == "plan") {
+      ++plans;
+      newer[nlohmann::json::json_pointer(place)] = nlohmann::json::parse(value);
+      const RunState before = state;
+      const absl::Status status = state.Apply(newer.dump());
+      CAPTURE(newer.at("plan").dump(), ErrorText(status));
+      REQUIRE(status.ok() == is_known);
+      if (is_known) continue;
+      CHECK(absl::IsFailedPrecondition(status));
+      CHECK(ErrorText(status).find("unknown 'later'") != std::string::npos);
+      CHECK(state == before);
+    }
+    REQUIRE(state.Apply(record).ok());
+  }
+  CHECK(plans == 1);
 }
 
 TEST_CASE("A damaged journal is refused by number", "[coordinator][error]") {

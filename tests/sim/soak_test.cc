@@ -149,6 +149,16 @@ TEST_CASE("Soak: replicas of one stage and round that hold different bases are a
   CHECK(progress.digests() == 4);
 }
 
+// As if they were of another version: each start of one of them is a line of `started`.
+void WriteOtherPrograms(const std::string& programs, const fs::path& to, const fs::path& started) {
+  fs::create_directories(to);
+  for (const std::string name : {"skerry-coordinator", "skerry-node"}) {
+    std::ofstream(to / name) << "#!/bin/sh\necho " << name << " >> " << started.string()
+                             << "\nexec " << programs << "/" << name << " \"$@\"\n";
+    fs::permissions(to / name, fs::perms::owner_all);
+  }
+}
+
 TEST_CASE("Soak: real processes leave, are stopped and killed, and nothing is lost or left",
           "[sim][soak][processes]") {
   std::string root = (fs::temp_directory_path() / "skerry-soak-XXXXXX").string();
@@ -176,6 +186,8 @@ TEST_CASE("Soak: real processes leave, are stopped and killed, and nothing is lo
   options.quiet = true;
   options.fleet.directory = root + "/leg";
   options.fleet.programs_dir = programs;
+  options.fleet.other_programs_dir = root + "/other";
+  WriteOtherPrograms(programs, root + "/other", root + "/started");
   options.fleet.shards = root + "/data";
   options.fleet.nodes = 2;
   options.fleet.spares = 0;
@@ -195,6 +207,13 @@ TEST_CASE("Soak: real processes leave, are stopped and killed, and nothing is lo
   CHECK(leg->leave_s.size() == 2);  // the coordinator's pause, the node's leave
   CHECK(leg->digests > 0);
   CHECK(leg->loss > 0);
+  std::multiset<std::string> started;
+  std::ifstream lines(root + "/started");
+  for (std::string line; std::getline(lines, line);) started.insert(line);
+  // The coordinator began with the other's, and came back with its own and the other's; so did
+  // node 2, which came back with its own.
+  CHECK(started ==
+        std::multiset<std::string>{"skerry-coordinator", "skerry-coordinator", "skerry-node"});
   std::error_code error;
   fs::remove_all(root, error);
 }

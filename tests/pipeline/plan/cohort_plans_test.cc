@@ -139,8 +139,11 @@ TEST_CASE("Cohort plans: what speakers send is chosen for as many as speak", "[p
 
 TEST_CASE("Cohort plans: from four speakers on rounds are sharded, and cost what speakers send",
           "[plan][cohorts]") {
+  const bool somebody_is_older = GENERATE(false, true);
   for (const uint32_t rooms : {3, 5}) {
     PlannerInput input = InRooms(rooms, 2);
+    for (auto& [node, device] : input.devices)
+      device.spreads = !somebody_is_older || node != input.nodes[1];
     input.config.pipeline.stages = 1;
     input.config.pipeline.microbatches_per_step = static_cast<int32_t>(2 * rooms);
     const PlannedRun automatic = Planned(input);
@@ -149,9 +152,14 @@ TEST_CASE("Cohort plans: from four speakers on rounds are sharded, and cost what
     sharded.config.outer.reduce = OuterReduce::kSharded;
     const PlannedRun whole = Planned(all), parts = Planned(sharded);
     CHECK(automatic.speakers == static_cast<int32_t>(rooms));
-    const PlannedRun& same = rooms == 3 ? whole : parts;
+    const bool shards = rooms > 3 && !somebody_is_older;
+    const PlannedRun& same = shards ? parts : whole;
     CHECK(automatic.outer.sent_bytes == same.outer.sent_bytes);
     CHECK(automatic.predicted_step_s == same.predicted_step_s);
+    const auto model = ModelOf(input, automatic.plan);
+    REQUIRE(model.ok());
+    const OuterTraffic& outer = model->problem.outer;
+    CHECK((outer.ToEach(0, rooms).sums > 0) == shards);
     // (N − 1) deltas, or twice (N − 1) / N of one.
     CHECK(static_cast<double>(parts.outer.sent_bytes) * rooms ==
           Approx(2.0 * static_cast<double>(whole.outer.sent_bytes)).epsilon(0.01));
