@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <limits>
 #include <memory>
@@ -199,7 +200,13 @@ int RunCommandLine(CLI::App& app, int argc, char** argv, const std::vector<CliEx
     std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), suggestion.c_str());
     return error.get_exit_code();
   }
-  return own_code >= 0 ? own_code : *exit_code;
+  const int code = own_code >= 0 ? own_code : *exit_code;
+  // What is still kept back goes now: of a disk that is full a part of the output would pass for
+  // all. What serves for days and writes line by line keeps nothing back; who closed it wants none.
+  if (std::fflush(stdout) == 0 || errno == EBADF || code != 0) return code;
+  std::fprintf(stderr, "%s: the output cannot be written: %s [SK-disk-write]\n",
+               app.get_name().c_str(), std::strerror(errno));
+  return 1;
 }
 
 }  // namespace skerry

@@ -80,7 +80,7 @@ Now Sentence(const Json& status, double age_s, const RunReport& report) {
                             status.value("nodes", Json::array()).size(),
                             status.value("nodes_min", 0))};
   }
-  if (status.value("version", 0) == 0) {
+  if (phase == "measuring links") {
     return {absl::StrFormat("measuring links: %d measured", status.value("links", 0))};
   }
   const Json orders = status.value("orders", Json::object());

@@ -84,7 +84,10 @@ const char* CoordinatorActor::RunPhase() const {
   if (state_.plan && state_.orders.paused_at) return IsAtPause() ? "paused" : "pausing";
   if (state_.plan) return "training";
   const auto live = static_cast<int32_t>(LiveNodes().size());
-  return live < options_.config.nodes_min ? "waiting for nodes" : "measuring links";
+  if (live < options_.config.nodes_min) return "waiting for nodes";
+  if (planning_ || starting_) return "choosing a plan";
+  const bool is_measured = probes_.Complete() && !line_tests_.IsOver();
+  return is_measured ? "finding out who shares a line" : "measuring links";
 }
 
 // Over the last ten reports.

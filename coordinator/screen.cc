@@ -54,6 +54,7 @@ std::string Preparing(const Json& status) {
     return absl::StrFormat("%s: %d of %d", status["phase"].get<std::string>(), nodes,
                            status.value("nodes_min", 0));
   }
+  if (status["phase"] != "measuring links") return status["phase"];
   return absl::StrFormat("%s: %d of %d", status["phase"].get<std::string>(),
                          status.value("links", 0), nodes * (nodes - 1));
 }

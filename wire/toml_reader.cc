@@ -25,6 +25,7 @@ struct TomlTable::State {
   std::string file;
   toml::table root;
   absl::Status status;
+  absl::Status misspelt;  // goes first: what else is wrong may only follow from it
 
   std::string At(const toml::source_region& place) const {
     return absl::StrFormat("%s:%d", file, static_cast<int>(place.begin.line));
@@ -32,6 +33,15 @@ struct TomlTable::State {
   void Fail(const toml::source_region& place, const std::string& what) {
     const char* code = absl::StrContains(what, " [SK-") ? "" : " [SK-config]";
     if (status.ok()) status = InvalidArgument("%s: %s%s", At(place), what, code);
+  }
+  // `what` is "unknown key 'x'"; `names` are those that there are.
+  void FailUnknown(const toml::key& key, const std::string& what,
+                   const std::set<std::string>& names) {
+    const std::string nearest = NearestName(std::string(key.str()), names);
+    if (nearest.empty()) return Fail(key.source(), what);
+    if (!misspelt.ok()) return;
+    misspelt =
+        InvalidArgument("%s: %s; nearest is '%s' [SK-config]", At(key.source()), what, nearest);
   }
 };
 
@@ -59,11 +69,6 @@ std::string NotWhole(const toml::node& node) {
   if (!is_fraction) return ", not " + TypeOf(node);
   return absl::StrFormat(" such as %.0f, not one with a point or an exponent (%g)",
                          std::trunc(*value), *value);
-}
-
-std::string Suggestion(const std::string& word, const std::set<std::string>& names) {
-  const std::string nearest = NearestName(word, names);
-  return nearest.empty() ? "" : "; nearest is '" + nearest + "'";
 }
 
 }  // namespace
@@ -177,7 +182,7 @@ void TomlTable::CheckKnown() {
   for (const auto& [key, node] : Table(table_)) {
     const std::string name(key.str());
     if (asked_.contains(name)) continue;
-    state_->Fail(key.source(), "unknown key '" + name + "' in " + name_ + Suggestion(name, asked_));
+    state_->FailUnknown(key, "unknown key '" + name + "' in " + name_, asked_);
   }
 }
 
@@ -259,11 +264,11 @@ absl::Status TomlDocument::Finish() {
   for (const auto& [key, node] : state_->root) {
     const std::string name(key.str());
     if (asked_.contains(name)) continue;
-    state_->Fail(key.source(), (node.is_value() ? "unknown key '" : "unknown section '") + name +
-                                   "'" + Suggestion(name, asked_));
+    const char* kind = node.is_value() ? "unknown key '" : "unknown section '";
+    state_->FailUnknown(key, kind + name + "'", asked_);
   }
   for (const auto& table : tables_) table->CheckKnown();
-  return state_->status;
+  return state_->misspelt.ok() ? state_->status : state_->misspelt;
 }
 
 std::string TomlDocument::Where(const std::string& section, const std::string& key) const {
@@ -277,15 +282,17 @@ std::string NearestName(const std::string& word, const std::set<std::string>& na
   std::string nearest;
   size_t fewest = SIZE_MAX;
   for (const std::string& name : names) {
-    // Levenshtein's distance, one row at a time.
-    std::vector<size_t> row(name.size() + 1);
+    // Levenshtein's distance, one row at a time; two letters that changed places are one slip.
+    std::vector<size_t> row(name.size() + 1), above, twice_above;
     for (size_t j = 0; j < row.size(); ++j) row[j] = j;
     for (size_t i = 0; i < word.size(); ++i) {
-      size_t diagonal = std::exchange(row[0], i + 1);
+      twice_above = std::exchange(above, row);
+      row[0] = i + 1;
       for (size_t j = 0; j < name.size(); ++j) {
-        const size_t replaced = diagonal + (word[i] == name[j] ? 0 : 1);
-        diagonal = row[j + 1];
-        row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+        const size_t replaced = above[j] + (word[i] == name[j] ? 0 : 1);
+        row[j + 1] = std::min({replaced, row[j] + 1, above[j + 1] + 1});
+        const bool is_swapped = i > 0 && j > 0 && word[i] == name[j - 1] && word[i - 1] == name[j];
+        if (is_swapped) row[j + 1] = std::min(row[j + 1], twice_above[j - 1] + 1);
       }
     }
     if (row.back() < fewest && row.back() * 3 <= name.size()) {

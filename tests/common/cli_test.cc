@@ -141,6 +141,16 @@ TEST_CASE("Every command shows an example and the exit codes, every option says 
   CHECK(options > 150);
 }
 
+TEST_CASE("Output that could not be written is a failure", "[common][error]") {
+  for (const std::string command :
+       {"skerry-sim devices", "skerry-coordinator help SK-run-missing"}) {
+    const std::string said = Said(command + " 2>&1 >/dev/full; echo $?");
+    CHECK(said.find("the output cannot be written: No space left on device") != std::string::npos);
+    CHECK(said.ends_with("\n1\n"));
+    CHECK(Said(command + " >/dev/null; echo $?") == "0\n");
+  }
+}
+
 TEST_CASE("Values of options are shown as people read them", "[common]") {
   const auto shown = [](const std::string& type, const std::string& usual) {
     const CliValues values = ShownValues(type, usual);

@@ -1,5 +1,7 @@
 // What people and programs see of a run.
 
+#include <set>
+
 #include "absl/strings/str_split.h"
 #include "coordinator/listings.h"
 #include "coordinator/nodes_table.h"
@@ -110,6 +112,27 @@ TEST_CASE("Nodes and plan are listed from the journal alone, the dead and standb
   run.From(dead, ServedRun::HelloOf(0));
   CHECK(NodesTable(NodesJson(run.Fold(), run.config, nullptr), 0).find("standby") !=
         std::string::npos);
+}
+
+TEST_CASE("What the first plan waits for is said: links, and then that it is chosen",
+          "[coordinator]") {
+  ServedRun run;
+  std::set<std::string> phases;
+  const auto look = [&] {
+    run.Pass(1);
+    const auto status = nlohmann::json::parse(run.status);
+    phases.insert(status["phase"]);
+    CHECK(StatusLine(status).starts_with(status["phase"].get<std::string>()));
+  };
+  for (int second = 0; second < 60 && !run.state().plan; ++second) {
+    for (int i = 0; i < 4; ++i) run.From(i, ServedRun::HelloOf(i));
+    look();
+    run.AnswerProbes();
+    look();
+    run.RunJobs();
+  }
+  REQUIRE(run.state().plan);
+  CHECK(phases == std::set<std::string>{"measuring links", "choosing a plan"});
 }
 
 TEST_CASE("The table of nodes fits the terminal, and names what there was no room for",

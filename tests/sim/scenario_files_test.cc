@@ -180,5 +180,14 @@ TEST_CASE("Churn trace: what cannot have happened is refused with its line",
         "s.toml:13: the trace has up to 3 machines at once, there are 2 nodes with this churn");
 }
 
+TEST_CASE("Scenario: what is misspelt is told, not what is missing for want of it",
+          "[sim][scenario][error]") {
+  const Folder folder("");
+  CHECK(folder.ErrorOf(kUnlimited + std::string("[[node]]\nregion = \"us\"\ncount = 2\n")) ==
+        "s.toml:7: unknown section 'node'; nearest is 'nodes'");
+  CHECK(folder.ErrorOf(kUnlimited + std::string("[[nodes]]\nregion = \"us\"\ncuont = 2\n")) ==
+        "s.toml:9: unknown key 'cuont' in [[nodes]]; nearest is 'count'");
+}
+
 }  // namespace
 }  // namespace skerry

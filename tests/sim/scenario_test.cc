@@ -136,7 +136,7 @@ TEST_CASE("Scenario: mistakes of the network are reported with their line",
         "unlimited = true");
   CHECK(ErrorOf(pair + "rtt_ms = 1\none_way_ms = 1\nrate_mbps = 1\n" + kNodes) ==
         "s.toml:10: give rtt_ms or one_way_ms, not both");
-  CHECK(ErrorOf(pair + "rtt_s = 0.08\nrate_mbps = 1\n" + kNodes) ==
+  CHECK(ErrorOf(pair + "delay = 0.08\nrate_mbps = 1\n" + kNodes) ==
         "s.toml:6: the delay is missing: give rtt_ms or one_way_ms");
   CHECK(ErrorOf(pair + "rtt_ms = \"80 ms\"\nrate_mbps = 1\n" + kNodes) ==
         "s.toml:9: 'rtt_ms' must be a number, not text");

@@ -62,6 +62,10 @@ TEST_CASE("RunConfig: mistakes are reported with their line and, where it helps,
   CHECK(ErrorOf("[pipelin]\nswaps = 1\n") ==
         "run.toml:1: unknown section 'pipelin'; nearest is 'pipeline'");
   CHECK(ErrorOf("steps = 3\n") == "run.toml:1: unknown key 'steps'");
+  CHECK(ErrorOf("[modle]\n") == "run.toml:1: unknown section 'modle'; nearest is 'model'");
+  // What else is wrong may follow from what is misspelt, and is not the cause.
+  CHECK(ErrorOf("[run]\nsteps = 0\nnodes_mni = 3\n") ==
+        "run.toml:3: unknown key 'nodes_mni' in [run]; nearest is 'nodes_min'");
   CHECK(ErrorOf("[run]\nsteps = 1.5\n") ==
         "run.toml:2: 'steps' must be a whole number such as 1, not one with a point or an exponent "
         "(1.5)");
