@@ -270,8 +270,7 @@ absl::Status Emulation::Watch() {
   SKERRY_ASSIGN_OR_RETURN(
       ChildProcess watch,
       ChildProcess::Start({Program("skerry-coordinator"), "watch", run_.string()}, ""));
-  while (watch.Ended().empty()) {
-    if (interrupted_) return absl::CancelledError("interrupted");
+  while (watch.Ended().empty() && !interrupted_) {
     SKERRY_RETURN_IF_ERROR(NoticeDeaths());
     if (coordinator_.empty() && !Finished() && Clock::now() - coordinator_died_ > kTakeOverAfter) {
       if (HeldByAnother()) {  // somebody started it by hand
@@ -282,6 +281,9 @@ absl::Status Emulation::Watch() {
     }
     std::this_thread::sleep_for(kPoll);
   }
+  // A terminal's Ctrl-C ends what watches, too.
+  if (interrupted_)
+    return absl::CancelledError("interrupted; the run and its logs stay in " + options_.out_dir);
   if (!watch.Succeeded() || !Finished())
     return Internal("the run did not finish: %s", watch.Ended());
   const auto deadline = Clock::now() + kLinger;

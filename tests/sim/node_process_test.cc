@@ -194,3 +194,50 @@ TEST_CASE("What swarm prints as it happens ends at once when it is interrupted",
 
   CHECK(process->Wait() == "signal 15");
 }
+
+TEST_CASE("emulate tells that it was interrupted, and where what it has stays",
+          "[sim][processes]") {
+  const TemporaryDirectory directory;
+  const std::string log = directory.Join("log"), out = directory.Join("out");
+  std::ofstream text(directory.Join("text.txt"));
+  for (int i = 0; i < 4000; ++i) text << "tide " << i % 7 << " and ebb " << i % 5 << ". ";
+  text.close();
+  std::ofstream(directory.Join("scenario.toml")) << R"(name = "one"
+text = "text.txt"
+regions = ["here"]
+[run]
+nodes_min = 1
+steps = 1000000
+[model]
+vocab = 256
+hidden = 32
+layers = 2
+heads = 2
+kv_heads = 1
+ffn = 64
+context = 32
+[pipeline]
+stages = 1
+skip_ratio = 0.0
+microbatches_per_step = 2
+sequences_per_microbatch = 1
+in_flight = 1
+[[nodes]]
+region = "here"
+count = 1
+)";
+  // A terminal sends its signal to all that belong to a command.
+  auto process = ChildProcess::Start(
+      {"setsid", Program("skerry-sim"), "emulate", directory.Join("scenario.toml"), "--out", out},
+      log);
+  REQUIRE(process.ok());
+  while (TextOf(log).find("  step ") == std::string::npos && process->Ended().empty())
+    sched_yield();
+
+  kill(-process->pid(), SIGINT);
+
+  CHECK(process->Wait() == "exit code 130");
+  INFO(TextOf(log));
+  CHECK(TextOf(log).find("interrupted; the run and its logs stay in " + out) != std::string::npos);
+  CHECK(fs::exists(out + "/run/journal.sqlite"));
+}
