@@ -53,6 +53,10 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::vector<std::string>&
       if (!hidden && at->is_regular_file()) found.push_back(at->path().string());
     }
     if (error) return Unavailable("%s: %s", input, error.message());
+    if (found.empty()) {
+      return InvalidArgument("%s: no file is in it but hidden ones; want texts [SK-data-text]",
+                             input);
+    }
     std::sort(found.begin(), found.end());
     files.insert(files.end(), found.begin(), found.end());
   }

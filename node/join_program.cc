@@ -1,5 +1,8 @@
 #include "node/join_program.h"
 
+#include <pwd.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -312,6 +315,8 @@ std::string NodeHome(const std::string& given) {
   const char* data = std::getenv("XDG_DATA_HOME");
   const char* home = std::getenv("HOME");
   if (data != nullptr && data[0] != '\0') return std::string(data) + "/skerry";
+  const passwd* self = home == nullptr ? getpwuid(getuid()) : nullptr;  // as under cron
+  if (self != nullptr) home = self->pw_dir;
   return std::string(home != nullptr ? home : ".") + "/.local/share/skerry";
 }
 

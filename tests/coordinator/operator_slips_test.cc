@@ -1,8 +1,10 @@
 // What operators mistype, and what they do twice: the programs say so at once, and name what was
 // wrong.
 
+#include <pwd.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -275,6 +277,17 @@ TEST_CASE("A reason that is too long to be kept is called that", "[coordinator][
   CHECK(
       Has(Refusal(run, "skerry-coordinator", {"pause", run.Dir(), "--why", std::string(201, 'y')}),
           "201 bytes long, and 200 are kept"));
+}
+
+TEST_CASE("Without HOME, as under cron, a node lives where its user does", "[node]") {
+  const ProgramRun run(1, 10);
+  const std::string node = fs::canonical("/proc/self/exe").parent_path().string() + "/skerry-node";
+  auto asks = ChildProcess::Start({"/usr/bin/env", "-i", node, "status"}, run.Log("asks").string());
+  REQUIRE(asks.ok());
+  asks->Wait();  // a node of this user may well run
+  const std::string said = TextOf(run.Log("asks"));
+  CHECK_FALSE(Has(said, " ./.local"));
+  if (Has(said, "no node runs")) CHECK(Has(said, getpwuid(getuid())->pw_dir));
 }
 
 TEST_CASE("A pause where no node runs says that, and going on makes no home", "[node]") {

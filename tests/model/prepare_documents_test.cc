@@ -55,6 +55,17 @@ TEST_CASE("PrepareDocuments: files of a directory in order, a document each", "[
   CHECK(data->tokenizer() == "ab");
 }
 
+TEST_CASE("PrepareDocuments: a directory that has nothing to read is named", "[model][error]") {
+  const TemporaryDirectory directory;
+  std::filesystem::create_directories(directory.Join("in"));
+  WriteFile(directory.Join("in/.hidden"), "never");
+  Marked tokenizer;
+  const auto prepared =
+      PrepareDocuments({directory.Join("in")}, directory.Join("out"), tokenizer, {});
+  REQUIRE_FALSE(prepared.ok());
+  CHECK(ErrorText(prepared.status()).find(directory.Join("in") + ": no file") == 0);
+}
+
 TEST_CASE("PrepareDocuments: every so many documents one is held out", "[model]") {
   const TemporaryDirectory directory;
   std::string lines;
