@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "coordinator/listings.h"
+#include "coordinator/nodes_table.h"
 #include "pipeline/plan/route.h"
 #include "tests/coordinator/kept_run.h"
 
@@ -79,7 +80,7 @@ TEST_CASE("Mixed versions: a slot does not wait because somebody too old for it 
       run.RunJobs();
     }
   };
-  const auto listed = [&] { return NodesTable(NodesJson(run.Fold(), run.config, nullptr)); };
+  const auto listed = [&] { return NodesTable(NodesJson(run.Fold(), run.config, nullptr), 0); };
   run.From(3, HelloOf(3, false, 2));
   pass(3);
   REQUIRE(JoinerOf(*run.state().plan, Node(3)) == nullptr);

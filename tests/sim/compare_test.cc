@@ -79,7 +79,7 @@ TEST_CASE("Strategies: every built-in one fits every shape of run", "[sim][compa
 
 TEST_CASE("Strategies: a name or key that nobody knows is told its nearest", "[sim][compare]") {
   const RunConfig config;
-  CHECK(ErrorOf(ChooseStrategies(config, "skip52", {}).status()).find("nearest is 'skip50'") !=
+  CHECK(ErrorOf(ChooseStrategies(config, "skip51", {}).status()).find("nearest is 'skip50'") !=
         std::string::npos);
   CHECK(ErrorOf(ChooseStrategies(config, "", {"mine:pipeline.swap=1"}).status())
             .find("nearest is 'pipeline.swaps'") != std::string::npos);
