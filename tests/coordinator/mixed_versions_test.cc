@@ -37,6 +37,19 @@ bool TakesPart(const ServedRun& run, int node) {
          0;
 }
 
+// Seconds in which node 3 stands by and the others train.
+void Train(ServedRun& run, int seconds) {
+  for (int second = 0; second < seconds; ++second) {
+    for (int i = 0; i < 4; ++i) {
+      Heartbeat beat;
+      beat.phase = i == 3 ? Phase::kStandby : Phase::kTraining;
+      run.From(i, beat);
+    }
+    run.Pass(1);
+    run.RunJobs();
+  }
+}
+
 }  // namespace
 
 TEST_CASE("Mixed versions: who comes back with an older program than its slot wants stands by",
@@ -50,15 +63,7 @@ TEST_CASE("Mixed versions: who comes back with an older program than its slot wa
   REQUIRE(run.state().plan->settings.spreads);
   run.From(3, HelloOf(3, spreads, 2));
   CHECK_FALSE(TakesPart(run, 3));
-  for (int second = 0; second < 20; ++second) {
-    for (int i = 0; i < 4; ++i) {
-      Heartbeat beat;
-      beat.phase = i == 3 ? Phase::kStandby : Phase::kTraining;
-      run.From(i, beat);
-    }
-    run.Pass(1);
-    run.RunJobs();
-  }
+  Train(run, 20);
   CHECK((JoinerOf(*run.state().plan, Node(3)) != nullptr) == spreads);
 }
 
@@ -69,26 +74,15 @@ TEST_CASE("Mixed versions: a slot does not wait because somebody too old for it 
   ServedRun run(config);
   Gather(run);
   run.RunJobs();
-  const auto pass = [&](int seconds) {
-    for (int second = 0; second < seconds; ++second) {
-      for (int i = 0; i < 4; ++i) {
-        Heartbeat beat;
-        beat.phase = i == 3 ? Phase::kStandby : Phase::kTraining;
-        run.From(i, beat);
-      }
-      run.Pass(1);
-      run.RunJobs();
-    }
-  };
   const auto listed = [&] { return NodesTable(NodesJson(run.Fold(), run.config, nullptr), 0); };
   run.From(3, HelloOf(3, false, 2));
-  pass(3);
+  Train(run, 3);
   REQUIRE(JoinerOf(*run.state().plan, Node(3)) == nullptr);
   CHECK(listed().find("too old") != std::string::npos);
 
   run.From(3, HelloOf(3, true, 3));
   CHECK(listed().find("too old") == std::string::npos);
-  pass(3);
+  Train(run, 3);
 
   CHECK(JoinerOf(*run.state().plan, Node(3)) != nullptr);
 }
